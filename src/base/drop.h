@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/counter.h"
+
+namespace mtl {
+
+/// Where a frame or packet was dropped; a reason belongs to one layer.
+enum class DropLayer : std::uint8_t { kPhy, kLink, kNetwork };
+
+/// Every reason for which something is dropped, in one list: it serves counters, logs, captures and
+/// metrics. Link and network names are the protocol page's; kPhy and `no_buffer` are local.
+enum class Drop : std::uint8_t {
+  // PHY: of the device and of impairments, never of the protocol.
+  kImpaired,        ///< dropped by a configured impairment
+  kNoBuffer,        ///< no buffer for a frame that came in, or for a reply or error of the node's own
+  kTooLong,         ///< longer than a buffer or than the device carries
+  kBrokenRing,      ///< a record of a local port that its peer wrote wrong
+  // Link, per port (L3, L5, L6, L11, L12, L16).
+  kForeign,
+  kMalformed,
+  kBadHeaderCrc,
+  kStale,
+  kLooped,
+  kIncompatible,
+  kWrongPeer,
+  kDuplicate,
+  kOutOfWindow,
+  kOverCredit,
+  kBadPacketCrc,
+  kPoisoned,
+  kBadAck,
+  // Network, per node (N1, N5, N6, N7, N13).
+  kWrongClass,
+  kSpoofed,
+  kWrongPartition,
+  kHopLimitExceeded,
+  kNoRoute,
+  kOwnQueueFull,
+  kCount,
+};
+
+struct DropInfo {
+  DropLayer layer;
+  std::string_view name;
+};
+
+inline constexpr std::array<DropInfo, static_cast<std::size_t>(Drop::kCount)> kDropInfo{{
+    {DropLayer::kPhy, "impaired"},
+    {DropLayer::kPhy, "no_buffer"},
+    {DropLayer::kPhy, "too_long"},
+    {DropLayer::kPhy, "broken_ring"},
+    {DropLayer::kLink, "foreign"},
+    {DropLayer::kLink, "malformed"},
+    {DropLayer::kLink, "bad_header_crc"},
+    {DropLayer::kLink, "stale"},
+    {DropLayer::kLink, "looped"},
+    {DropLayer::kLink, "incompatible"},
+    {DropLayer::kLink, "wrong_peer"},
+    {DropLayer::kLink, "duplicate"},
+    {DropLayer::kLink, "out_of_window"},
+    {DropLayer::kLink, "over_credit"},
+    {DropLayer::kLink, "bad_packet_crc"},
+    {DropLayer::kLink, "poisoned"},
+    {DropLayer::kLink, "bad_ack"},
+    {DropLayer::kNetwork, "wrong_class"},
+    {DropLayer::kNetwork, "spoofed"},
+    {DropLayer::kNetwork, "wrong_partition"},
+    {DropLayer::kNetwork, "hop_limit_exceeded"},
+    {DropLayer::kNetwork, "no_route"},
+    {DropLayer::kNetwork, "own_queue_full"},
+}};
+
+constexpr const DropInfo& info(Drop reason) { return kDropInfo[static_cast<std::size_t>(reason)]; }
+constexpr std::string_view name(Drop reason) { return info(reason).name; }
+
+/// One counter for each reason; one writer.
+class DropCounters {
+ public:
+  void add(Drop reason) { counters_[static_cast<std::size_t>(reason)].add(); }
+  std::uint64_t get(Drop reason) const { return counters_[static_cast<std::size_t>(reason)].get(); }
+
+ private:
+  std::array<Counter, static_cast<std::size_t>(Drop::kCount)> counters_;
+};
+
+}  // namespace mtl

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/counter.h"
+#include "base/drop.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/link.h"
+#include "network/packet.h"
+#include "network/port_board.h"
+#include "network/route_table.h"
+
+namespace mtl::network {
+
+/// Whom an edge port lets in (N5).
+struct Edge {
+  std::vector<NodeId> nodes;          ///< allowed sources
+  std::vector<Partition> partitions;  ///< allowed partitions, both ways
+};
+
+/// One port of a node.
+struct PortConfig {
+  link::Config link;          ///< link.port is its id and its index
+  std::optional<Edge> edge;   ///< absent: not an edge port
+  ShardId shard;              ///< which shard owns it
+};
+
+struct NodeConfig {
+  NodeId node;
+  std::uint8_t hop_limit = kDefaultHopLimit;  ///< N6, of packets made here
+  std::uint32_t own_limit = 256;              ///< N13: own packets in a link's queue
+  std::vector<PortConfig> ports;              ///< port i at index i
+  std::size_t shards = 1;
+};
+
+/// What belongs to the node and is shared by its shards: the configuration, the port board and the
+/// budget of echo errors. Outlives its shards. Thread safe.
+class Node {
+ public:
+  explicit Node(NodeConfig config);
+  const NodeConfig& config() const { return config_; }
+  PortBoard& board() { return board_; }
+  /// N11: takes one of the 1,000 echo errors of the clock's second; false when none is left.
+  bool take_error(Time now);
+
+ private:
+  NodeConfig config_;
+  PortBoard board_;
+  std::atomic<std::uint64_t> errors_{0};  ///< second of the clock << 16 | made in it
+};
+
+/// Whom a shard serves: the worker, the simulator, the replayer. Called within the shard's calls.
+class ShardOwner {
+ public:
+  /// A packet for this node (N4), from `port` (kNoPort: from the node itself), which the owner takes
+  /// and gives to Shard::release() when done with it.
+  virtual void delivered(Buffer* packet, PortId port, Vc vc) = 0;
+  /// An echo request that the shard answers itself, as it came in (N11); only to look at.
+  virtual void answered(const Buffer& request, PortId port, Vc vc) = 0;
+  /// A buffer for another shard of the node: to be queued on its notes' egress, or, if notes.returning,
+  /// to be released. The owner carries it to that shard's from_shard(), in order, and never drops.
+  virtual void pass(ShardId to, Buffer* buffer) = 0;
+  /// Numbers for a bring-up (L4).
+  virtual link::BringUp bring_up(PortId port, std::uint8_t last_epoch) = 0;
+  /// A link of this shard changed state, usability or its peer's parameters; for logs.
+  virtual void link_changed(PortId port) = 0;
+
+ protected:
+  ~ShardOwner() = default;
+};
+
+/// Packets of one shard. The books balance at any time between events:
+/// accepted + made + passed_in = acked + delivered + dropped + passed_out + held.
+struct ShardCounters {
+  DropCounters drops;        ///< the network layer's (section 4) and kNoBuffer
+  Counter accepted;          ///< packets accepted from links (L13)
+  Counter made;              ///< submits accepted for routing, replies, errors
+  Counter acked;             ///< acknowledged by the next hop
+  Counter delivered;         ///< taken by this node, answered requests included
+  Counter passed_in;         ///< packets to be queued, from other shards
+  Counter passed_out;        ///< packets to be queued, to other shards
+  Counter rerouted;          ///< handed back by a link and routed again (N9)
+  Counter forwarded;         ///< packets from links queued on a link or passed to another shard
+  Counter marked;            ///< CE set (N12)
+  Counter replies;           ///< echo replies made
+  Counter errors;            ///< echo errors made
+};
+
+enum class Submit : std::uint8_t { kTaken, kQueueFull };
+
+/// The ports of a node that one worker owns, and the forwarding between them and to the ports of other
+/// shards (protocol page, section 4). Sans I/O, like Link. One thread.
+class Shard final : private link::Owner {
+ public:
+  /// Makes the links of the node's ports that belong to shard `id`. `pool` gives buffers for echo
+  /// errors; `node`, `owner`, `pool` outlive the shard.
+  Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner);
+  ~Shard();
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  /// Replaces the routes; `table` stays valid until the next set_table() has returned.
+  void set_table(const RouteTable* table) { table_ = table; }
+
+  // Events. Each may make frames on several ports of this shard, to be pulled after it.
+  void enable(PortId port, Time now);
+  void disable(PortId port, Time now);
+  void set_carrier(PortId port, bool carrier, Time now);
+  void receive(PortId port, Buffer* frame, Time now);
+  /// A packet of this node, complete with CRC (N2), of at least kMinPacket bytes; dst may be the node itself. kTaken: the shard
+  /// has the buffer (and may have dropped and counted it); kQueueFull: the caller keeps it (N13).
+  Submit submit(Buffer* packet, Time now);
+  /// The owner is done with a delivered packet.
+  void release(Buffer* packet, Time now);
+  /// What another shard passed (ShardOwner::pass).
+  void from_shard(Buffer* buffer, Time now);
+  /// Fires the first due timer in C2's order (ports in their order); false if none is due.
+  bool expire(Time now);
+  Time next_deadline() const;
+  /// The next frame of `port`, as Link::next_frame().
+  bool next_frame(PortId port, Time now, link::FrameOut& out);
+
+  ShardId id() const { return id_; }
+  /// The link of a port that this shard owns, else nullptr.
+  const link::Link* link(PortId port) const { return links_[port.value()].get(); }
+  std::span<const PortId> ports() const { return ports_; }
+  const ShardCounters& counters() const { return counters_; }
+  /// Packets in this shard's link queues and replay rings: `held` of the books.
+  std::uint64_t held() const;
+  const RouteTable* table() const { return table_; }
+
+ private:
+  // link::Owner
+  void packet_in(PortId port, Buffer* packet) override;
+  void packet_acked(PortId port, Buffer* packet) override;
+  void packet_back(PortId port, Buffer* packet) override;
+  void link_changed(PortId port) override;
+  link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
+
+  Node& node_;
+  ShardId id_;
+  BufferPool& pool_;
+  ShardOwner& owner_;
+  const RouteTable* table_ = nullptr;
+  std::vector<PortId> ports_;
+  std::vector<std::unique_ptr<link::Link>> links_;  ///< by port; nullptr: another shard's
+  ShardCounters counters_;
+  Time now_{};
+};
+
+}  // namespace mtl::network

@@ -7,7 +7,7 @@
 namespace mtl {
 
 /// CRC-32C (Castagnoli: reflected, init and final XOR 0xFFFFFFFF; "123456789" gives 0xE3069283).
-/// The fastest way that this CPU offers is chosen once, at the first call.
+/// The fastest way that this CPU offers is chosen once, before main. Any thread.
 
 /// Of a header: a few dozen bytes, by the CPU's instruction where there is one (L1, N8).
 std::uint32_t crc32c_short(std::span<const std::byte> bytes);

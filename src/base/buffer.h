@@ -21,21 +21,24 @@ enum class CrcState : std::uint8_t { kUnknown, kGood, kBad };
 
 /// The notes that travel with a packet through a node.
 struct PacketNotes {
-  PortId ingress = kNoPort;        ///< port whose receive buffer the packet occupies (L20); kNoPort: made here
-  PortId egress = kNoPort;         ///< port it was routed to (N7)
-  std::uint16_t ingress_cells = 0; ///< cells of the ingress port's buffer that it occupies
-  Vc ingress_vc;                   ///< VC that it came in on
-  Vc egress_vc;                    ///< VC that it leaves on
-  std::uint8_t layer = 0;          ///< layer before the raise of the hop chosen (N9)
+  PortId ingress =
+      kNoPort;  ///< port whose receive buffer the packet occupies (L20); kNoPort: made here
+  PortId egress = kNoPort;          ///< port it was routed to (N7)
+  std::uint16_t ingress_cells = 0;  ///< cells of the ingress port's buffer that it occupies
+  Vc ingress_vc{};                  ///< VC that it came in on
+  Vc egress_vc{};                   ///< VC that it leaves on
+  std::uint8_t layer = 0;           ///< layer before the raise of the hop chosen (N9)
   CrcState crc = CrcState::kUnknown;
-  bool own = false;                ///< counts towards the bound on the node's own packets (N13)
-  bool returning = false;          ///< between shards: on its way back to the ingress port's shard
+  ShardId home{};          ///< shard whose pool and whose port's buffer it goes back to
+  bool own = false;        ///< counts towards the bound on the node's own packets (N13)
+  bool returning = false;  ///< between shards: on its way back to the ingress port's shard
 };
 
-/// One frame or packet in one piece of memory. Owned by exactly one place at any time: a pool, a link
-/// (queue, replay ring, held out of order), a ring between shards, or the node's owner. Whoever owns
-/// it may change it, except that a port may still be reading bytes that it was told to send
-/// (BufferPool::exclusive). Not thread safe; ownership passes between threads by the rings alone.
+/// One frame or packet in one piece of memory. Owned by exactly one place at any time: a pool, a
+/// link (queue, replay ring, held out of order), a ring between shards, or the node's owner.
+/// Whoever owns it may change it, except that a port may still be reading bytes that it was told to
+/// send (BufferPool::exclusive). Not thread safe; ownership passes between threads by the rings
+/// alone.
 struct Buffer {
   std::byte* data = nullptr;   ///< first byte of the frame or packet
   std::uint32_t length = 0;    ///< bytes of frame or packet
@@ -82,7 +85,9 @@ class BufferPool {
 };
 
 /// Gives a buffer back to the pool it came from.
-inline void give_back(Buffer* buffer) { buffer->pool->give(buffer); }
+inline void give_back(Buffer* buffer) {
+  buffer->pool->give(buffer);
+}
 
 /// A first-in first-out list of buffers through Buffer::next; owns what it holds.
 class BufferQueue {

@@ -10,7 +10,9 @@ namespace mtl {
 static_assert(std::endian::native == std::endian::little, "add the other branch before porting");
 
 /// Big-endian loads and stores at any alignment: every integer of the wire is big-endian.
-inline std::uint8_t load8(const std::byte* p) { return std::to_integer<std::uint8_t>(*p); }
+inline std::uint8_t load8(const std::byte* p) {
+  return std::to_integer<std::uint8_t>(*p);
+}
 inline std::uint16_t load16(const std::byte* p) {
   std::uint16_t v;
   std::memcpy(&v, p, sizeof v);
@@ -26,7 +28,9 @@ inline std::uint64_t load64(const std::byte* p) {
   std::memcpy(&v, p, sizeof v);
   return __builtin_bswap64(v);
 }
-inline void store8(std::byte* p, std::uint8_t v) { *p = std::byte{v}; }
+inline void store8(std::byte* p, std::uint8_t v) {
+  *p = std::byte{v};
+}
 inline void store16(std::byte* p, std::uint16_t v) {
   v = __builtin_bswap16(v);
   std::memcpy(p, &v, sizeof v);

@@ -16,10 +16,10 @@ enum class DropLayer : std::uint8_t { kPhy, kLink, kNetwork };
 /// metrics. Link and network names are the protocol page's; kPhy and `no_buffer` are local.
 enum class Drop : std::uint8_t {
   // PHY: of the device and of impairments, never of the protocol.
-  kImpaired,        ///< dropped by a configured impairment
-  kNoBuffer,        ///< no buffer for a frame that came in, or for a reply or error of the node's own
-  kTooLong,         ///< longer than a buffer or than the device carries
-  kBrokenRing,      ///< a record of a local port that its peer wrote wrong
+  kImpaired,    ///< dropped by a configured impairment
+  kNoBuffer,    ///< no buffer for a frame that came in, or for a reply or error of the node's own
+  kTooLong,     ///< longer than a buffer or than the device carries
+  kBrokenRing,  ///< a record of a local port that its peer wrote wrong
   // Link, per port (L3, L5, L6, L11, L12, L16).
   kForeign,
   kMalformed,
@@ -75,8 +75,12 @@ inline constexpr std::array<DropInfo, static_cast<std::size_t>(Drop::kCount)> kD
     {DropLayer::kNetwork, "own_queue_full"},
 }};
 
-constexpr const DropInfo& info(Drop reason) { return kDropInfo[static_cast<std::size_t>(reason)]; }
-constexpr std::string_view name(Drop reason) { return info(reason).name; }
+constexpr const DropInfo& info(Drop reason) {
+  return kDropInfo[static_cast<std::size_t>(reason)];
+}
+constexpr std::string_view name(Drop reason) {
+  return info(reason).name;
+}
 
 /// One counter for each reason; one writer.
 class DropCounters {

@@ -49,5 +49,7 @@ using Mac = std::array<std::byte, 6>;
 
 template <class Tag, class Rep>
 struct std::hash<mtl::Id<Tag, Rep>> {
-  std::size_t operator()(mtl::Id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value()); }
+  std::size_t operator()(mtl::Id<Tag, Rep> id) const noexcept {
+    return std::hash<Rep>{}(id.value());
+  }
 };

@@ -6,7 +6,8 @@
 namespace mtl {
 
 /// A cyclic counter with serial comparison (protocol page, preamble; RFC 1982): a is before b iff
-/// 0 < (b - a) mod 2^n < 2^(n-1). Tag keeps the spaces apart: sequence numbers do not mix with credit.
+/// 0 < (b - a) mod 2^n < 2^(n-1). Tag keeps the spaces apart: sequence numbers do not mix with
+/// credit.
 template <class Tag, class Rep>
 class Serial {
   static_assert(std::is_unsigned_v<Rep>);

@@ -22,9 +22,13 @@ using Duration = std::chrono::nanoseconds;
 inline constexpr Time kNever = Time::max();
 
 /// Nanoseconds of `t`, for the wire's 32-bit clock (L19) and for printing.
-constexpr std::int64_t nanos(Time t) { return t.time_since_epoch().count(); }
+constexpr std::int64_t nanos(Time t) {
+  return t.time_since_epoch().count();
+}
 
 /// The low 32 bits of the clock, as STATUS carries them (section 3.3).
-constexpr std::uint32_t wire_clock(Time t) { return static_cast<std::uint32_t>(nanos(t)); }
+constexpr std::uint32_t wire_clock(Time t) {
+  return static_cast<std::uint32_t>(nanos(t));
+}
 
 }  // namespace mtl

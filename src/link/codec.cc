@@ -1,0 +1,161 @@
+#include "link/codec.h"
+
+#include <cstring>
+
+#include "base/byte_order.h"
+#include "base/crc32c.h"
+
+namespace mtl::link {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kCrcOffset = 12;
+
+/// Whether `length` is legal for `kind` (L3).
+bool legal_length(Kind kind, std::size_t length, std::uint16_t mtu) {
+  switch (kind) {
+    case Kind::kData:
+      return length >= kMinPacket && length <= mtu;
+    case Kind::kStatus:
+      return length == kStatusBody;
+    case Kind::kNack:
+      return length >= kNackRange && length <= kMaxControlBody && length % kNackRange == 0;
+    case Kind::kInit:
+      return length == kInitBody;
+    case Kind::kClose:
+      return length == kCloseBody;
+  }
+  return false;
+}
+
+/// What L1 covers behind the link header.
+std::span<const std::byte> covered_body(Kind kind, std::span<const std::byte> body) {
+  return kind == Kind::kData ? body.first(kNetworkHeader) : body;
+}
+
+}  // namespace
+
+const char* name(Kind kind) {
+  switch (kind) {
+    case Kind::kData:
+      return "DATA";
+    case Kind::kStatus:
+      return "STATUS";
+    case Kind::kNack:
+      return "NACK";
+    case Kind::kInit:
+      return "INIT";
+    case Kind::kClose:
+      return "CLOSE";
+  }
+  return "?";
+}
+
+DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu) {
+  if (frame.size() < kFrameHeader) return {Drop::kMalformed, {}};
+  const std::byte* h = frame.data() + kEthernetHeader;
+  const std::uint8_t version_kind = load8(h);
+  const std::uint8_t vcs = load8(h + 8);
+  const std::uint16_t length = load16(h + 2);
+  const auto kind = static_cast<Kind>(version_kind & 0x0F);
+  const std::uint8_t vc = vcs >> 4;
+  const std::uint8_t credit_vc = vcs & 0x0F;
+  // L3, first group: legal_length() is false for a kind that is not known.
+  if (version_kind >> 4 != kVersion || kFrameHeader + length > frame.size() ||
+      !legal_length(kind, length, mtu) || vc >= kVcs ||
+      (credit_vc >= kVcs && credit_vc != kNoCreditVc)) {
+    return {Drop::kMalformed, {}};
+  }
+  const auto body = frame.subspan(kFrameHeader, length);
+  if (load32(h + kCrcOffset) != crc32c_short({h, kCrcOffset}, covered_body(kind, body))) {
+    return {Drop::kBadHeaderCrc, {}};
+  }
+  Header header{.kind = kind,
+                .epoch = load8(h + 1),
+                .length = length,
+                .seq = Seq{load16(h + 4)},
+                .ack = Seq{load16(h + 6)},
+                .vc = Vc{vc},
+                .credit_vc = credit_vc,
+                .flags = load8(h + 9),
+                .credit = CellCount{load16(h + 10)}};
+  return {std::nullopt, {header, body}};
+}
+
+void encode(const Header& header, std::span<const std::byte> body, std::byte* out) {
+  store8(out, static_cast<std::uint8_t>(kVersion << 4 | static_cast<std::uint8_t>(header.kind)));
+  store8(out + 1, header.epoch);
+  store16(out + 2, header.length);
+  store16(out + 4, header.seq.value());
+  store16(out + 6, header.ack.value());
+  store8(out + 8, static_cast<std::uint8_t>(header.vc.value() << 4 | header.credit_vc));
+  store8(out + 9, header.flags);
+  store16(out + 10, header.credit.value());
+  store32(out + kCrcOffset, crc32c_short({out, kCrcOffset}, covered_body(header.kind, body)));
+}
+
+void encode(const Init& init, std::byte* out) {
+  store32(out, init.nonce);
+  store32(out + 4, init.peer_nonce);
+  store16(out + 8, init.node.value());
+  store16(out + 10, init.port.value());
+  store16(out + 12, init.mtu);
+  store8(out + 14, init.epoch);
+  store8(out + 15, init.vcs);
+  store16(out + 16, init.cell);
+  store16(out + 18, init.window);
+  for (std::size_t v = 0; v < kVcs; ++v) store16(out + 20 + 2 * v, init.capacity[v]);
+  store32(out + 36, init.capabilities);
+}
+
+Init decode_init(std::span<const std::byte> body) {
+  const std::byte* b = body.data();
+  Init init{.nonce = load32(b),
+            .peer_nonce = load32(b + 4),
+            .node = NodeId{load16(b + 8)},
+            .port = PortId{load16(b + 10)},
+            .mtu = load16(b + 12),
+            .epoch = load8(b + 14),
+            .vcs = load8(b + 15),
+            .cell = load16(b + 16),
+            .window = load16(b + 18),
+            .capabilities = load32(b + 36)};
+  for (std::size_t v = 0; v < kVcs; ++v) init.capacity[v] = load16(b + 20 + 2 * v);
+  return init;
+}
+
+void encode(const Status& status, std::byte* out) {
+  for (std::size_t v = 0; v < kVcs; ++v) store16(out + 2 * v, status.allocation[v].value());
+  store32(out + 16, status.t_tx);
+  store32(out + 20, status.t_echo);
+}
+
+Status decode_status(std::span<const std::byte> body) {
+  Status status{.t_tx = load32(body.data() + 16), .t_echo = load32(body.data() + 20)};
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    status.allocation[v] = CellCount{load16(body.data() + 2 * v)};
+  }
+  return status;
+}
+
+void encode(std::span<const NackRange> ranges, std::byte* out) {
+  for (const NackRange& range : ranges) {
+    store16(out, range.first.value());
+    store16(out + 2, range.count);
+    out += kNackRange;
+  }
+}
+
+NackRange decode_range(std::span<const std::byte> body, std::size_t index) {
+  const std::byte* b = body.data() + index * kNackRange;
+  return {Seq{load16(b)}, load16(b + 2)};
+}
+
+void encode_ethernet(const Mac& destination, const Mac& source, std::uint16_t ether_type,
+                     std::byte* out) {
+  std::memcpy(out, destination.data(), destination.size());
+  std::memcpy(out + 6, source.data(), source.size());
+  store16(out + 12, ether_type);
+}
+
+}  // namespace mtl::link

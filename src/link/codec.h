@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,7 +20,7 @@ inline constexpr std::size_t kVlanTag = 4;
 inline constexpr std::size_t kLinkHeader = 16;
 /// Ethernet and link header: where the body begins in an untagged frame.
 inline constexpr std::size_t kFrameHeader = kEthernetHeader + kLinkHeader;
-inline constexpr std::size_t kMinFrame = 60;  ///< P4, tag included
+inline constexpr std::size_t kMinFrame = 60;                ///< P4, tag included
 inline constexpr std::uint16_t kDefaultEtherType = 0x88B5;  ///< P1
 /// Destination of frames while the peer's MAC is unknown (P2).
 inline constexpr Mac kUnknownPeer{std::byte{0x03}, std::byte{0x4D}, std::byte{0x54},
@@ -49,20 +50,20 @@ struct Header {
   Kind kind = Kind::kData;
   std::uint8_t epoch = 0;
   std::uint16_t length = 0;
-  Seq seq;
-  Seq ack;
-  Vc vc;
+  Seq seq{};
+  Seq ack{};
+  Vc vc{};
   std::uint8_t credit_vc = kNoCreditVc;
   std::uint8_t flags = 0;
-  CellCount credit;
+  CellCount credit{};
 };
 
 /// INIT body, section 3.1.
 struct Init {
   std::uint32_t nonce = 0;
   std::uint32_t peer_nonce = 0;
-  NodeId node;
-  PortId port;
+  NodeId node{};
+  PortId port{};
   std::uint16_t mtu = 0;
   std::uint8_t epoch = 0;
   std::uint8_t vcs = kVcs;
@@ -80,7 +81,7 @@ struct Status {
 };
 
 struct NackRange {
-  Seq first;
+  Seq first{};
   std::uint16_t count = 0;
 };
 
@@ -92,17 +93,17 @@ struct Decoded {
   std::span<const std::byte> body;  ///< header.length bytes, padding excluded
 };
 
-/// L3 up to the header CRC: `frame` begins with the Ethernet header (its tag taken out) and may have
-/// padding. `mtu` is that of our INIT. On failure the reason is kMalformed or kBadHeaderCrc.
+/// L3 up to the header CRC: `frame` begins with the Ethernet header (its tag taken out) and may
+/// have padding. `mtu` is that of our INIT. On failure the reason is kMalformed or kBadHeaderCrc.
 struct DecodeResult {
   std::optional<Drop> drop;
   Decoded frame;
 };
 DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu);
 
-/// Writes the 16 bytes of `header` with its CRC (L1) over `covered`: the first 12 bytes of a DATA's
-/// body, the whole body of any other kind.
-void encode(const Header& header, std::span<const std::byte> covered, std::byte* out);
+/// Writes the 16 bytes of `header` with its CRC over what L1 names of `body` (a DATA's has at least
+/// 12 bytes).
+void encode(const Header& header, std::span<const std::byte> body, std::byte* out);
 
 /// Bodies. Decoders take spans of the exact length that L3 checked.
 void encode(const Init& init, std::byte* out);
@@ -116,10 +117,23 @@ NackRange decode_range(std::span<const std::byte> body, std::size_t index);
 void encode_ethernet(const Mac& destination, const Mac& source, std::uint16_t ether_type,
                      std::byte* out);
 
-/// Cells of a packet of `length` bytes (L20): ceil(length / cell), at least 1. `cell` is not 0.
-constexpr std::uint16_t cells(std::uint32_t length, std::uint16_t cell) {
-  const std::uint32_t n = (length + cell - 1) / cell;
-  return static_cast<std::uint16_t>(n == 0 ? 1 : n);
-}
+/// Cells of a packet (L20): ceil(length / cell), at least 1. Divides once for each packet on the
+/// fast path, so a power of two is shifted instead.
+class CellSize {
+ public:
+  /// `cell` is not 0.
+  constexpr explicit CellSize(std::uint16_t cell)
+      : cell_(cell), shift_(std::has_single_bit(cell) ? std::countr_zero(cell) : -1) {}
+  constexpr std::uint16_t cell() const { return cell_; }
+  constexpr std::uint16_t cells(std::uint32_t length) const {
+    const std::uint32_t up = length + cell_ - 1U;
+    const std::uint32_t n = shift_ >= 0 ? up >> shift_ : up / cell_;
+    return static_cast<std::uint16_t>(n == 0 ? 1 : n);
+  }
+
+ private:
+  std::uint16_t cell_;
+  int shift_;
+};
 
 }  // namespace mtl::link

@@ -49,15 +49,19 @@ struct Config {
   NodeId node;
   PortId port;
   Mac mac{};
-  std::optional<Mac> peer_mac;            ///< configured (P2), else learned
-  std::optional<NodeId> expect_node;      ///< L6, `wrong_peer`
+  std::optional<Mac> peer_mac;        ///< configured (P2), else learned
+  std::optional<NodeId> expect_node;  ///< L6, `wrong_peer`
   std::optional<PortId> expect_port;
   std::uint16_t ether_type = kDefaultEtherType;
-  std::uint16_t mtu = 4096;               ///< longest body, bytes, 64 and up
-  std::uint16_t cell = 256;               ///< bytes that one credit pays for, not 0
-  std::uint16_t window = 64;              ///< 1..16384 DATA frames unacknowledged towards us
-  std::array<std::uint16_t, kVcs> capacity{16, 16, 16, 16, 16, 16, 16, 16};  ///< cells; sum <= 32767
-  std::uint32_t mark_cells = 0;           ///< N12; 0: never
+  std::uint16_t mtu = 4096;   ///< longest body, bytes, 64 and up
+  std::uint16_t cell = 256;   ///< bytes that one credit pays for, not 0
+  std::uint16_t window = 64;  ///< 1..16384 DATA frames unacknowledged towards us
+  /// DATA frames that this side lets be unacknowledged, whatever more the peer's window allows:
+  /// sizes the replay ring, 1..16384.
+  std::uint16_t send_window = 1024;
+  std::array<std::uint16_t, kVcs> capacity{16, 16, 16, 16,
+                                           16, 16, 16, 16};  ///< cells; sum <= 32767
+  std::uint32_t mark_cells = 0;  ///< N12: CE behind more of the peer's cells than that; 0: never
   Timers timers;
 };
 

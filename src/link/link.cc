@@ -1,0 +1,334 @@
+#include "link/link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/byte_order.h"
+
+// Bring-up (section 3.1) and the owner's calls. What happens to frames of a session is in
+// session.cc, timers in timers.cc, and the making of frames in frames.cc.
+namespace mtl::link {
+
+const char* name(State state) {
+  switch (state) {
+    case State::kDown:
+      return "down";
+    case State::kInit:
+      return "init";
+    case State::kUp:
+      return "up";
+  }
+  return "?";
+}
+
+const char* name(DownReason reason) {
+  switch (reason) {
+    case DownReason::kNone:
+      return "none";
+    case DownReason::kDisabled:
+      return "disabled";
+    case DownReason::kNoCarrier:
+      return "no_carrier";
+    case DownReason::kDead:
+      return "dead";
+    case DownReason::kReplayExhausted:
+      return "replay_exhausted";
+    case DownReason::kPeerRestart:
+      return "peer_restart";
+    case DownReason::kPeerClose:
+      return "peer_close";
+    case DownReason::kCount:
+      break;
+  }
+  return "?";
+}
+
+Link::Link(const Config& config, Owner& owner)
+    : config_(config),
+      owner_(owner),
+      cell_(config.cell),
+      peer_mac_(config.peer_mac),
+      receiver_(config.window),
+      sender_(config.send_window),
+      replay_timeout_(config.timers.replay_timeout),
+      nack_interval_(config.timers.nack_interval) {
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    quarter_[v] =
+        std::max<std::uint16_t>(1, static_cast<std::uint16_t>((config.capacity[v] + 3) / 4));
+  }
+}
+
+Link::~Link() {
+  Receiver::Frame held;
+  while (receiver_.drain(held)) {
+    if (held.packet != nullptr) give_back(held.packet);
+  }
+  while (sender_.outstanding() != 0) give_back(sender_.take_oldest());
+  for (BufferQueue& queue : queues_) {
+    while (!queue.empty()) give_back(queue.pop());
+  }
+}
+
+std::size_t Link::memory() const {
+  return sizeof *this + receiver_.memory() + sender_.memory();
+}
+
+bool Link::can_take(std::uint32_t length, Vc vc) const {
+  return peer_.has_value() && length <= link_mtu_ &&
+         peer_cell_.cells(length) <= peer_->capacity[vc.value()];
+}
+
+std::uint16_t Link::credit(Vc vc) const {
+  return limit_[vc.value()].since(used_[vc.value()]);
+}
+
+// ---- the owner's calls ----
+
+void Link::enable(Time now) {
+  if (enabled_) return;
+  enabled_ = true;
+  if (carrier_) {
+    enter_init(now);
+  } else {
+    enter_down(DownReason::kNoCarrier);
+  }
+  owner_.link_changed(config_.port);
+}
+
+void Link::disable(Time now) {
+  if (!enabled_) return;
+  (void)now;
+  enabled_ = false;
+  if (state_ == State::kUp) {
+    close_due_ = {CloseReason::kDisabled, peer_->epoch, *peer_mac_};
+    leave_up(DownReason::kDisabled);
+  }
+  enter_down(DownReason::kDisabled);
+  owner_.link_changed(config_.port);
+}
+
+void Link::set_carrier(bool carrier, Time now) {
+  if (carrier == carrier_) return;
+  carrier_ = carrier;
+  if (!carrier) {
+    close_due_.reset();  // nothing leaves without carrier
+    if (!enabled_) return;
+    if (state_ == State::kUp) leave_up(DownReason::kNoCarrier);
+    enter_down(DownReason::kNoCarrier);
+  } else {
+    if (!enabled_) return;
+    enter_init(now);
+  }
+  owner_.link_changed(config_.port);
+}
+
+// ---- states (L4, L8, L9) ----
+
+void Link::enter_down(DownReason reason) {
+  state_ = State::kDown;
+  down_reason_ = reason;
+  init_at_ = hold_until_ = kNever;
+  init_due_ = init_fresh_due_ = false;
+}
+
+void Link::enter_init(Time now) {
+  state_ = State::kInit;
+  ours_ = owner_.bring_up(config_.port, ours_.epoch);
+  peer_.reset();
+  peer_mac_ = config_.peer_mac;  // P2: what was learned is forgotten
+  link_mtu_ = 0;
+  init_told_ = 0;
+  init_due_ = false;
+  init_fresh_due_ = true;
+  init_at_ = now + config_.timers.init_interval;
+  hold_until_ = kNever;
+  heard_ = false;
+  arm(init_at_);
+
+  receiver_.reset();
+  accepted_ = {};
+  told_ = {};
+  for (std::size_t v = 0; v < kVcs; ++v) {  // L20
+    allocation_[v] = CellCount{static_cast<std::uint16_t>(config_.capacity[v] - occupied_[v])};
+  }
+  ahead_ = quarter_ahead_ = credit_turn_ = 0;
+  ack_told_ = Seq{};
+  ack_since_ = kNever;
+  status_at_ = kNever;
+
+  limit_ = {};
+  used_ = {};
+  ready_ = lacking_ = turn_ = 0;
+  replay_at_ = kNever;
+  timeouts_ = 0;
+  nack_by_timer_ = nack_more_ = answer_due_ = poll_due_ = ack_due_ = keepalive_due_ = false;
+  credit_due_ = 0;
+}
+
+void Link::enter_up(Time now) {
+  state_ = State::kUp;
+  down_reason_ = DownReason::kNone;
+  init_at_ = kNever;
+  init_fresh_due_ = false;
+  init_due_ =
+      init_told_ != peer_->nonce;  // L6: an INIT first unless one with this peer_nonce went out
+  sender_.reset(peer_->window);
+  answer_due_ = true;
+  up_since_ = last_poll_ = last_valid_ = last_sent_ = now;
+  for (std::size_t v = 0; v < kVcs; ++v) {  // 0 counts as told before the first STATUS (L23)
+    if (allocation_[v] != told_[v]) {
+      ahead_ = static_cast<std::uint8_t>(ahead_ | 1U << v);
+      ahead_since_[v] = now;
+    }
+  }
+  counters_.ups.add();
+  arm(now + config_.timers.dead_interval);
+  arm(now + config_.timers.keepalive_interval);
+  arm(now + config_.timers.ack_delay);
+  arm(now + replay_timeout_);
+}
+
+void Link::leave_up(DownReason reason) {
+  counters_.downs[static_cast<std::size_t>(reason)].add();
+  state_ = State::kDown;  // the packets handed back must not come here again
+  down_reason_ = reason;
+  heard_ = false;
+  owner_.link_changed(config_.port);
+
+  Receiver::Frame held;
+  while (receiver_.drain(held)) {  // L9: discarded, and their cells are free (L20)
+    occupied_[held.vc.value()] -= held.cells;
+    if (held.packet != nullptr) give_back(held.packet);
+    counters_.held_discarded.add();
+  }
+  while (sender_.outstanding() != 0) {
+    counters_.packets_back.add();
+    owner_.packet_back(config_.port, sender_.take_oldest());
+  }
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    queue_cells_[v] = 0;
+    while (!queues_[v].empty()) {
+      Buffer* packet = queues_[v].pop();
+      --queued_;
+      if (packet->notes.own) --queued_own_;
+      counters_.packets_back.add();
+      owner_.packet_back(config_.port, packet);
+    }
+  }
+}
+
+void Link::restart(DownReason reason, Time now) {
+  leave_up(reason);
+  enter_init(now);
+  owner_.link_changed(config_.port);
+}
+
+// ---- frames in, up to the session ----
+
+bool Link::foreign(const std::byte* frame) const {
+  // P2: a configured MAC holds always, a learned one in UP.
+  if (!config_.peer_mac && state_ != State::kUp) return false;
+  return std::memcmp(frame + 6, peer_mac_->data(), peer_mac_->size()) != 0;
+}
+
+void Link::receive(Buffer* buffer, Time now) {
+  const std::byte* frame = buffer->data;
+  std::optional<Drop> drop;
+  Decoded decoded;
+  if (buffer->length < kEthernetHeader) {
+    counters_.frames_seen.add();
+    drop = Drop::kMalformed;
+  } else if (load16(frame + 12) != config_.ether_type) {
+    give_back(buffer);  // P2: not the link's, not counted
+    return;
+  } else {
+    counters_.frames_seen.add();
+    if (foreign(frame)) {
+      drop = Drop::kForeign;
+    } else {
+      const DecodeResult result = decode(buffer->bytes(), config_.mtu);
+      drop = result.drop;
+      decoded = result.frame;
+    }
+  }
+  if (!drop) {  // L3, last group
+    const bool init = decoded.header.kind == Kind::kInit;
+    const bool current =
+        init ? state_ != State::kDown : state_ == State::kUp && decoded.header.epoch == ours_.epoch;
+    if (!current) drop = Drop::kStale;
+  }
+  if (drop) {
+    counters_.drops.add(*drop);
+    give_back(buffer);
+    return;
+  }
+  counters_.frames_in[static_cast<std::size_t>(decoded.header.kind)].add();
+  if (decoded.header.kind == Kind::kInit) {
+    on_init(decode_init(decoded.body), frame, now);
+    give_back(buffer);
+  } else {
+    on_session_frame(decoded, buffer, now);
+  }
+}
+
+std::optional<Drop> Link::refuse(const Init& init) const {
+  std::uint32_t sum = 0;
+  for (const std::uint16_t capacity : init.capacity) sum += capacity;
+  if (init.vcs != kVcs || init.cell == 0 || init.window == 0 || init.window > kMaxWindow ||
+      init.epoch == 0 || init.nonce == 0 || init.mtu < kMinMtu || sum > kMaxCapacitySum) {
+    return Drop::kIncompatible;
+  }
+  if ((config_.expect_node && *config_.expect_node != init.node) ||
+      (config_.expect_port && *config_.expect_port != init.port)) {
+    return Drop::kWrongPeer;
+  }
+  return std::nullopt;
+}
+
+void Link::on_init(const Init& init, const std::byte* frame, Time now) {
+  if (init.nonce == ours_.nonce) {  // L5, L7
+    counters_.drops.add(Drop::kLooped);
+  } else if (state_ == State::kInit) {
+    on_init_in_init(init, frame, now);
+  } else {
+    on_init_in_up(init, frame, now);
+  }
+}
+
+void Link::on_init_in_init(const Init& init, const std::byte* frame, Time now) {
+  if (const auto drop = refuse(init)) {
+    counters_.drops.add(*drop);
+    return;
+  }
+  peer_ = init;
+  peer_cell_ = CellSize{init.cell};
+  link_mtu_ = std::min(config_.mtu, init.mtu);
+  if (!config_.peer_mac) {
+    Mac source;
+    std::memcpy(source.data(), frame + 6, source.size());
+    peer_mac_ = source;
+  }
+  if (init.peer_nonce == ours_.nonce) {
+    enter_up(now);
+  } else {
+    init_due_ = true;
+    init_at_ = now + config_.timers.init_interval;
+    arm(init_at_);
+  }
+  owner_.link_changed(config_.port);
+}
+
+void Link::on_init_in_up(const Init& init, const std::byte* frame, Time now) {
+  if (init.nonce == peer_->nonce) {  // L7
+    if (!heard_) init_due_ = answer_due_ = true;
+    return;
+  }
+  if (const auto drop = refuse(init)) {
+    counters_.drops.add(*drop);
+    return;
+  }
+  restart(DownReason::kPeerRestart, now);
+  on_init_in_init(init, frame, now);
+}
+
+}  // namespace mtl::link

@@ -36,7 +36,8 @@ enum class DownReason : std::uint8_t {
 const char* name(State state);
 const char* name(DownReason reason);
 
-/// The random numbers of one bring-up (L4): a nonce, not 0, and an epoch, 1..255, other than the last.
+/// The random numbers of one bring-up (L4): a nonce, not 0, and an epoch, 1..255, other than the
+/// last.
 struct BringUp {
   std::uint32_t nonce = 0;
   std::uint8_t epoch = 0;
@@ -67,22 +68,23 @@ struct Counters {
   DropCounters drops;
   std::array<Counter, kKinds> frames_in;   ///< by kind, after L3's checks
   std::array<Counter, kKinds> frames_out;  ///< by kind
-  Counter frames_seen;        ///< frames of our EtherType given to receive()
-  Counter bytes_in;           ///< bodies of DATA delivered
-  Counter bytes_out;          ///< bodies of DATA sent, again included
-  Counter packets_in;         ///< delivered to the owner in order
-  Counter packets_acked;      ///< released by the peer's ack
-  Counter packets_back;       ///< handed back (L9)
-  Counter held_discarded;     ///< frames held out of order that a link's end discarded (L9)
-  Counter replays;            ///< DATA sent again
-  Counter replay_timeouts;    ///< expiries of the replay timer
-  Counter polls;              ///< STATUS sent with POLL
-  Counter credit_stalls;      ///< times that a VC's head began to lack credit
-  Counter ups;                ///< times that the link came UP
+  Counter frames_seen;                     ///< frames of our EtherType given to receive()
+  Counter bytes_in;                        ///< bodies of DATA delivered
+  Counter bytes_out;                       ///< bodies of DATA sent, again included
+  Counter packets_in;                      ///< delivered to the owner in order
+  Counter packets_acked;                   ///< released by the peer's ack
+  Counter packets_back;                    ///< handed back (L9)
+  Counter held_discarded;   ///< frames held out of order that a link's end discarded (L9)
+  Counter replays;          ///< DATA sent again
+  Counter replay_timeouts;  ///< expiries of the replay timer
+  Counter polls;            ///< STATUS sent with POLL
+  Counter credit_stalls;    ///< times that a VC's head began to lack credit
+  Counter ups;              ///< times that the link came UP
   std::array<Counter, static_cast<std::size_t>(DownReason::kCount)> downs;
 };
 
-/// One end of one link: bring-up, sequence, CRC, replay and credits (protocol page, sections 1 to 3).
+/// One end of one link: bring-up, sequence, CRC, replay and credits (protocol page, sections 1 to
+/// 3).
 ///
 /// A state machine without I/O: frames, calls and the time go in; packets come out by Owner, frames
 /// are pulled by next_frame() when the port has room. All memory is allocated by the constructor.
@@ -113,7 +115,8 @@ class Link {
   /// Queues a packet on its notes' egress_vc. Takes the buffer. Only when usable() and can_take().
   void submit(Buffer* packet, Time now);
 
-  /// `count` cells of VC `vc` of this port's receive buffer are free again (L20), of whatever session.
+  /// `count` cells of VC `vc` of this port's receive buffer are free again (L20), of whatever
+  /// session.
   void release(Vc vc, std::uint16_t count, Time now);
 
   /// The next instant at which expire() has something to do, or earlier; kNever if nothing.
@@ -142,7 +145,8 @@ class Link {
   const std::optional<Mac>& peer_mac() const { return peer_mac_; }
   const Config& config() const { return config_; }
   const Counters& counters() const { return counters_; }
-  /// Packets queued and not yet sent, cells of them on a VC (by the peer's cell), frames unacknowledged.
+  /// Packets queued and not yet sent, cells of them on a VC (by the peer's cell), frames
+  /// unacknowledged.
   std::uint32_t queued() const { return queued_; }
   std::uint32_t queued_cells(Vc vc) const { return queue_cells_[vc.value()]; }
   std::uint32_t queued_own() const { return queued_own_; }
@@ -159,6 +163,137 @@ class Link {
   Duration nack_interval() const { return nack_interval_; }
   /// Bytes that the constructor allocated for this configuration.
   std::size_t memory() const;
+
+ private:
+  // Bring-up (link.cc).
+  void enter_init(Time now);
+  void enter_up(Time now);
+  void enter_down(DownReason reason);
+  void leave_up(DownReason reason);
+  void restart(DownReason reason, Time now);
+  void on_init(const Init& init, const std::byte* frame, Time now);
+  void on_init_in_init(const Init& init, const std::byte* frame, Time now);
+  void on_init_in_up(const Init& init, const std::byte* frame, Time now);
+  std::optional<Drop> refuse(const Init& init) const;
+  bool foreign(const std::byte* frame) const;
+
+  // Frames of the session (session.cc).
+  void on_session_frame(const Decoded& frame, Buffer* buffer, Time now);
+  void on_data(const Header& header, Buffer* buffer, Time now);
+  void accept(Seq seq, Receiver::Place place, const Receiver::Frame& frame, Time now);
+  void deliver(const Receiver::Frame& frame, Time now);
+  void on_status(const Header& header, std::span<const std::byte> body, Time now);
+  void on_nack(std::span<const std::byte> body);
+  bool on_ack(Seq ack, Time now);
+  void on_limit(std::size_t vc, CellCount limit, Time now);
+  void sample_round_trip(Duration sample);
+  void head_changed(std::size_t vc, Time now);
+
+  // Timers (timers.cc).
+  bool expire_bring_up(Time now);
+  bool expire_replay(Time now);
+  bool expire_nack(Time now);
+  bool expire_poll(Time now);
+  bool expire_ack_and_credit(Time now);
+  Time poll_time() const;
+  Time exact_deadline();
+  void arm(Time at) {
+    if (at < deadline_) deadline_ = at;
+  }
+
+  // Frames out (frames.cc).
+  bool make_close(FrameOut& out);
+  void make_init(bool fresh, Time now, FrameOut& out);
+  bool make_again(Time now, FrameOut& out);
+  bool make_nack(Time now, FrameOut& out);
+  bool make_data(Time now, FrameOut& out);
+  bool make_status(Time now, FrameOut& out);
+  void make_data_frame(Seq seq, Buffer* packet, bool replay, Time now, FrameOut& out);
+  void finish(const Header& header, FrameOut& out, Time now);
+  void tell_ack();
+  void tell_allocation(std::size_t vc);
+  bool status_is_due() const;
+
+  const Config config_;
+  Owner& owner_;
+  const CellSize cell_;  ///< ours
+  Counters counters_;
+
+  // Bring-up.
+  State state_ = State::kDown;
+  DownReason down_reason_ = DownReason::kDisabled;
+  bool enabled_ = false;
+  bool carrier_ = false;
+  bool heard_ = false;           ///< a valid frame of the session has come in
+  BringUp ours_;                 ///< nonce and epoch of this bring-up
+  std::optional<Init> peer_;     ///< as L6 took it last
+  std::optional<Mac> peer_mac_;  ///< configured or learned
+  CellSize peer_cell_{1};
+  std::uint16_t link_mtu_ = 0;
+  std::uint32_t init_told_ = 0;  ///< peer_nonce of the last INIT sent in this bring-up
+  Time init_at_ = kNever;        ///< next INIT
+  Time hold_until_ = kNever;     ///< end of hold_down
+  bool init_fresh_due_ = false;  ///< the INIT of L4, which knows no peer
+  bool init_due_ = false;
+  struct PendingClose {
+    CloseReason reason;
+    std::uint8_t epoch;
+    Mac mac;
+  };
+  std::optional<PendingClose> close_due_;
+
+  // Receiving.
+  Receiver receiver_;
+  std::array<CellCount, kVcs> accepted_{};     ///< cells of frames accepted (L22)
+  std::array<CellCount, kVcs> allocation_{};   ///< A (L20)
+  std::array<CellCount, kVcs> told_{};         ///< allocation last told
+  std::array<Time, kVcs> ahead_since_{};       ///< clock of L23 for the bits in ahead_
+  std::array<std::uint16_t, kVcs> quarter_{};  ///< L23: a quarter of the capacity
+  std::array<std::uint32_t, kVcs> occupied_{};
+  std::uint8_t ahead_ = 0;          ///< VCs whose allocation differs from the one told
+  std::uint8_t quarter_ahead_ = 0;  ///< VCs ahead by a quarter
+  std::uint8_t credit_turn_ = 0;    ///< VC to look at first (L24)
+  Seq ack_told_;
+  Time ack_since_ = kNever;  ///< clock of L23; kNever: E is told
+  Time last_valid_{};
+  std::uint32_t status_t_tx_ = 0;  ///< of the last STATUS taken (3.3)
+  Time status_at_ = kNever;        ///< its arrival; kNever: none in this session
+
+  // Sending.
+  Sender sender_;
+  std::array<BufferQueue, kVcs> queues_;
+  std::array<std::uint32_t, kVcs> queue_cells_{};
+  std::array<CellCount, kVcs> limit_{};   ///< heard (L21)
+  std::array<CellCount, kVcs> used_{};    ///< U (L21)
+  std::array<Time, kVcs> lacks_since_{};  ///< L21, for the bits in lacking_
+  std::uint8_t ready_ = 0;                ///< VCs whose head has credit
+  std::uint8_t lacking_ = 0;              ///< VCs whose head lacks credit
+  std::uint8_t turn_ = 0;                 ///< VC to look at first (L25)
+  std::uint32_t queued_ = 0;
+  std::uint32_t queued_own_ = 0;
+  Time replay_at_ = kNever;
+  std::uint32_t timeouts_ = 0;  ///< in a row
+  Time up_since_{};
+  Time last_poll_{};
+  Time last_sent_{};
+
+  // Duties of the session, from events to next_frame().
+  bool nack_by_timer_ = false;
+  bool nack_more_ = false;       ///< a NACK did not hold all that was due
+  bool answer_due_ = false;      ///< STATUS on UP, to an INIT or a POLL (L23)
+  bool poll_due_ = false;        ///< STATUS with POLL
+  bool ack_due_ = false;         ///< after a duplicate, or ack_delay
+  std::uint8_t credit_due_ = 0;  ///< VCs whose clock has run out
+  bool keepalive_due_ = false;
+
+  // Round trip and what follows it (L19, L27).
+  Duration rtt_{0};
+  Duration rtt_var_{0};
+  Duration rtt_last_{0};
+  Duration replay_timeout_;
+  Duration nack_interval_;
+
+  Time deadline_ = kNever;  ///< lower bound of all timers
 };
 
 }  // namespace mtl::link

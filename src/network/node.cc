@@ -1,0 +1,36 @@
+#include "network/node.h"
+
+#include <algorithm>
+
+namespace mtl::network {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kErrorsPerSecond = 1000;  // N11
+constexpr unsigned kCountBits = 16;
+
+}  // namespace
+
+Node::Node(NodeConfig config) : config_(std::move(config)), board_(config_.ports.size()) {
+  for (PortConfig& port : config_.ports) {
+    if (!port.edge) continue;  // sorted, so that a lookup is a binary search
+    std::sort(port.edge->nodes.begin(), port.edge->nodes.end());
+    std::sort(port.edge->partitions.begin(), port.edge->partitions.end());
+  }
+}
+
+bool Node::take_error(Time now) {
+  const auto second = static_cast<std::uint64_t>(nanos(now) / kSecond);
+  std::uint64_t seen = errors_.load(std::memory_order_relaxed);
+  for (;;) {
+    const bool same = seen >> kCountBits == second;
+    const std::uint64_t made = same ? seen & ((1U << kCountBits) - 1) : 0;
+    if (made >= kErrorsPerSecond) return false;
+    if (errors_.compare_exchange_weak(seen, second << kCountBits | (made + 1),
+                                      std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+}
+
+}  // namespace mtl::network

@@ -27,9 +27,9 @@ struct Edge {
 
 /// One port of a node.
 struct PortConfig {
-  link::Config link;          ///< link.port is its id and its index
-  std::optional<Edge> edge;   ///< absent: not an edge port
-  ShardId shard;              ///< which shard owns it
+  link::Config link;         ///< link.port is its id and its index
+  std::optional<Edge> edge;  ///< absent: not an edge port
+  ShardId shard;             ///< which shard owns it
 };
 
 struct NodeConfig {
@@ -59,13 +59,14 @@ class Node {
 /// Whom a shard serves: the worker, the simulator, the replayer. Called within the shard's calls.
 class ShardOwner {
  public:
-  /// A packet for this node (N4), from `port` (kNoPort: from the node itself), which the owner takes
-  /// and gives to Shard::release() when done with it.
+  /// A packet for this node (N4), from `port` (kNoPort: from the node itself), which the owner
+  /// takes and gives to Shard::release() when done with it.
   virtual void delivered(Buffer* packet, PortId port, Vc vc) = 0;
   /// An echo request that the shard answers itself, as it came in (N11); only to look at.
   virtual void answered(const Buffer& request, PortId port, Vc vc) = 0;
-  /// A buffer for another shard of the node: to be queued on its notes' egress, or, if notes.returning,
-  /// to be released. The owner carries it to that shard's from_shard(), in order, and never drops.
+  /// A buffer for another shard of the node: to be queued on its notes' egress, or, if
+  /// notes.returning, to be released. The owner carries it to that shard's from_shard(), in order,
+  /// and never drops.
   virtual void pass(ShardId to, Buffer* buffer) = 0;
   /// Numbers for a bring-up (L4).
   virtual link::BringUp bring_up(PortId port, std::uint8_t last_epoch) = 0;
@@ -79,24 +80,24 @@ class ShardOwner {
 /// Packets of one shard. The books balance at any time between events:
 /// accepted + made + passed_in = acked + delivered + dropped + passed_out + held.
 struct ShardCounters {
-  DropCounters drops;        ///< the network layer's (section 4) and kNoBuffer
-  Counter accepted;          ///< packets accepted from links (L13)
-  Counter made;              ///< submits accepted for routing, replies, errors
-  Counter acked;             ///< acknowledged by the next hop
-  Counter delivered;         ///< taken by this node, answered requests included
-  Counter passed_in;         ///< packets to be queued, from other shards
-  Counter passed_out;        ///< packets to be queued, to other shards
-  Counter rerouted;          ///< handed back by a link and routed again (N9)
-  Counter forwarded;         ///< packets from links queued on a link or passed to another shard
-  Counter marked;            ///< CE set (N12)
-  Counter replies;           ///< echo replies made
-  Counter errors;            ///< echo errors made
+  DropCounters drops;  ///< the network layer's (section 4) and kNoBuffer
+  Counter accepted;    ///< packets accepted from links (L13)
+  Counter made;        ///< submits accepted for routing, replies, errors
+  Counter acked;       ///< acknowledged by the next hop
+  Counter delivered;   ///< taken by this node, answered requests included
+  Counter passed_in;   ///< packets to be queued, from other shards
+  Counter passed_out;  ///< packets to be queued, to other shards
+  Counter rerouted;    ///< handed back by a link and routed again (N9)
+  Counter forwarded;   ///< packets from links queued on a link or passed to another shard
+  Counter marked;      ///< CE set (N12)
+  Counter replies;     ///< echo replies made
+  Counter errors;      ///< echo errors made
 };
 
 enum class Submit : std::uint8_t { kTaken, kQueueFull };
 
-/// The ports of a node that one worker owns, and the forwarding between them and to the ports of other
-/// shards (protocol page, section 4). Sans I/O, like Link. One thread.
+/// The ports of a node that one worker owns, and the forwarding between them and to the ports of
+/// other shards (protocol page, section 4). Sans I/O, like Link. One thread.
 class Shard final : private link::Owner {
  public:
   /// Makes the links of the node's ports that belong to shard `id`. `pool` gives buffers for echo
@@ -114,8 +115,9 @@ class Shard final : private link::Owner {
   void disable(PortId port, Time now);
   void set_carrier(PortId port, bool carrier, Time now);
   void receive(PortId port, Buffer* frame, Time now);
-  /// A packet of this node, complete with CRC (N2), of at least kMinPacket bytes; dst may be the node itself. kTaken: the shard
-  /// has the buffer (and may have dropped and counted it); kQueueFull: the caller keeps it (N13).
+  /// A packet of this node, complete with CRC (N2), of at least kMinPacket bytes; dst may be the
+  /// node itself. kTaken: the shard has the buffer (and may have dropped and counted it);
+  /// kQueueFull: the caller keeps it (N13).
   Submit submit(Buffer* packet, Time now);
   /// The owner is done with a delivered packet.
   void release(Buffer* packet, Time now);
@@ -123,6 +125,8 @@ class Shard final : private link::Owner {
   void from_shard(Buffer* buffer, Time now);
   /// Fires the first due timer in C2's order (ports in their order); false if none is due.
   bool expire(Time now);
+  /// As expire(), for one port: lets the owner of several shards keep the order of ports (C2).
+  bool expire(PortId port, Time now);
   Time next_deadline() const;
   /// The next frame of `port`, as Link::next_frame().
   bool next_frame(PortId port, Time now, link::FrameOut& out);
@@ -144,8 +148,29 @@ class Shard final : private link::Owner {
   void link_changed(PortId port) override;
   link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
 
+  struct Hop {
+    PortId port;
+    Vc vc;
+  };
+  std::optional<Hop> choose(const Buffer& packet, std::uint8_t layer) const;
+  bool send(Buffer* packet, const std::optional<Hop>& hop);
+  void queue(Buffer* packet, Hop hop);
+  std::optional<Drop> edge_in(PortId port, const Buffer& packet) const;
+  bool edge_out(PortId port, const Buffer& packet) const;
+  bool own_full(PortId port) const;
+  void local(Buffer* packet, PortId port, Vc vc);
+  void reply(Buffer* request);
+  void send_own(Buffer* packet);
+  void route_again(Buffer* packet);
+  void drop(Drop reason, Buffer* packet);
+  void drop_with_error(Drop reason, EchoType type, Buffer* packet);
+  void make_error(EchoType type, const Buffer& dropped);
+  void finish(Buffer* packet);
+  void publish_own(PortId port);
+
   Node& node_;
-  ShardId id_;
+  const NodeId self_;
+  const ShardId id_;
   BufferPool& pool_;
   ShardOwner& owner_;
   const RouteTable* table_ = nullptr;

@@ -15,7 +15,8 @@ inline constexpr std::size_t kHeader = 12;
 inline constexpr std::size_t kCrc = 4;
 inline constexpr std::size_t kMinPacket = kHeader + kCrc;
 inline constexpr std::size_t kEchoHeader = 8;
-inline constexpr std::size_t kErrorData = 28;  ///< bytes of the dropped packet that an error carries (N11)
+inline constexpr std::size_t kErrorData =
+    28;  ///< bytes of the dropped packet that an error carries (N11)
 inline constexpr std::uint8_t kDefaultHopLimit = 16;
 inline constexpr std::uint8_t kFlagCe = 1;
 
@@ -29,10 +30,10 @@ struct Header {
   std::uint8_t flags = 0;
   std::uint8_t packet_class = kClassRequest;
   std::uint8_t proto = 0;
-  NodeId dst;
-  NodeId src;
+  NodeId dst{};
+  NodeId src{};
   std::uint16_t entropy = 0;
-  Partition partition;
+  Partition partition{};
 };
 
 /// `packet` has at least kMinPacket bytes (L3).
@@ -51,7 +52,12 @@ constexpr std::uint32_t pick(std::uint32_t hash, std::uint32_t n) {
   return static_cast<std::uint32_t>((std::uint64_t{hash} * n) >> 32);
 }
 
-enum class EchoType : std::uint8_t { kRequest = 1, kReply = 2, kHopLimitExceeded = 3, kUnreachable = 4 };
+enum class EchoType : std::uint8_t {
+  kRequest = 1,
+  kReply = 2,
+  kHopLimitExceeded = 3,
+  kUnreachable = 4
+};
 
 /// First 8 bytes of an echo's payload (N11).
 struct Echo {
@@ -62,6 +68,9 @@ struct Echo {
 
 /// The echo of a packet of proto 2 with at least 8 bytes of payload, else nullopt.
 std::optional<Echo> decode_echo(std::span<const std::byte> packet);
+
+/// Writes the 8 bytes of an echo's payload.
+void encode(const Echo& echo, std::byte* out);
 
 /// Makes a whole packet, CRC included, in `buffer` (fresh from a pool, room for
 /// kMinPacket + payload.size()): header and payload.

@@ -9,15 +9,15 @@
 
 namespace mtl::network {
 
-/// What every shard may know of one port (design: the ports of others look like remote ones). Written
+/// What every shard may know of one port (the ports of other shards look like remote ones). Written
 /// by the shard that owns the port, read by all. A reader may see a state that has just passed: the
 /// owning shard looks again before it queues, and routes anew if the port cannot take the packet.
 struct alignas(64) PortView {
-  std::atomic<bool> usable{false};                  ///< N7: UP and heard
-  std::atomic<std::uint16_t> link_mtu{0};           ///< bytes
-  std::atomic<std::uint16_t> cell{1};               ///< the peer's, bytes
-  std::array<std::atomic<std::uint16_t>, kVcs> capacity{};  ///< the peer's, cells
-  std::atomic<std::uint32_t> queued_own{0};         ///< own packets queued (N13)
+  /// N7 in one number: the longest packet, in bytes, that the port can take on a VC now; 0 while
+  /// the link is not usable, or when the peer has no cells for the VC.
+  std::array<std::atomic<std::uint32_t>, kVcs> longest{};
+  /// The node's own packets in the link's queue (N13).
+  std::atomic<std::uint32_t> queued_own{0};
 };
 
 /// The views of all ports of a node.

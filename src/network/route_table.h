@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,9 +27,9 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
-/// Destinations and their tiers (N7), immutable once built: workers read it without a lock, a new one
-/// replaces it whole. A default route serves every destination that has none of its own (an endpoint
-/// with one port).
+/// Destinations and their tiers (N7), immutable once built: workers read it without a lock, a new
+/// one replaces it whole. A default route serves every destination that has none of its own (an
+/// endpoint with one port).
 class RouteTable {
  public:
   static constexpr std::size_t kMaxTiers = 8;
@@ -41,20 +42,26 @@ class RouteTable {
                                   const std::vector<Tier>* default_tiers = nullptr);
 
   /// The tiers for `dst`, best first; empty: no route.
-  std::span<const std::span<const NextHop>> tiers(NodeId dst) const;
+  std::span<const std::span<const NextHop>> tiers(NodeId dst) const {
+    if (entry_of_.empty()) return {};
+    const Entry& entry = entries_[entry_of_[dst.value()]];
+    return {tiers_.data() + entry.first_tier, entry.tiers};
+  }
   /// As given to build(), for showing.
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
   struct Entry {
     std::uint32_t first_tier = 0;
-    std::uint32_t count = 0;
+    std::uint32_t tiers = 0;
   };
+  void add(const std::vector<Tier>& tiers);
+
   std::vector<Route> routes_;
-  std::vector<std::uint16_t> entry_of_;  ///< by node id; 0: the default entry
+  std::vector<std::uint16_t> entry_of_;  ///< by node id; entry 0 is the default route
   std::vector<Entry> entries_;
   std::vector<std::span<const NextHop>> tiers_;
-  std::vector<NextHop> hops_;
+  std::vector<std::unique_ptr<NextHop[]>> hops_;
 };
 
 }  // namespace mtl::network

@@ -1,0 +1,403 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/byte_order.h"
+#include "network/node.h"
+
+namespace mtl::network {
+namespace {
+
+constexpr std::size_t kHopLimit = 0;  // offsets in the network header
+constexpr std::size_t kFlags = 1;
+constexpr std::size_t kClassProto = 2;
+constexpr std::size_t kDst = 4;
+constexpr std::size_t kSrc = 6;
+constexpr std::size_t kPartition = 10;
+
+std::uint8_t class_of(const Buffer& packet) {
+  return static_cast<std::uint8_t>(load8(packet.data + kClassProto) >> 4);
+}
+NodeId dst_of(const Buffer& packet) {
+  return NodeId{load16(packet.data + kDst)};
+}
+NodeId src_of(const Buffer& packet) {
+  return NodeId{load16(packet.data + kSrc)};
+}
+Partition partition_of(const Buffer& packet) {
+  return Partition{load16(packet.data + kPartition)};
+}
+constexpr Vc make_vc(std::uint8_t packet_class, std::uint8_t layer) {
+  return Vc{static_cast<std::uint8_t>(packet_class * kLayers + layer)};
+}
+
+/// N11: an error is never about an echo of type 2, 3 or 4; the first byte of the payload tells.
+bool no_error_about(const Buffer& packet) {
+  const bool echo =
+      (load8(packet.data + kClassProto) & 0x0F) == static_cast<std::uint8_t>(Proto::kEcho);
+  if (!echo || packet.length <= kMinPacket) return false;
+  const std::uint8_t type = load8(packet.data + kHeader);
+  return type >= static_cast<std::uint8_t>(EchoType::kReply) &&
+         type <= static_cast<std::uint8_t>(EchoType::kUnreachable);
+}
+
+}  // namespace
+
+Shard::Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner)
+    : node_(node),
+      self_(node.config().node),
+      id_(id),
+      pool_(pool),
+      owner_(owner),
+      links_(node.config().ports.size()) {
+  for (const PortConfig& port : node.config().ports) {
+    if (port.shard != id) continue;
+    ports_.push_back(port.link.port);
+    links_[port.link.port.value()] = std::unique_ptr<link::Link>(
+        new link::Link(port.link, *this));  // make_unique cannot see the private base
+  }
+}
+
+Shard::~Shard() = default;
+
+// ---- events ----
+
+void Shard::enable(PortId port, Time now) {
+  now_ = now;
+  links_[port.value()]->enable(now);
+}
+
+void Shard::disable(PortId port, Time now) {
+  now_ = now;
+  links_[port.value()]->disable(now);
+}
+
+void Shard::set_carrier(PortId port, bool carrier, Time now) {
+  now_ = now;
+  links_[port.value()]->set_carrier(carrier, now);
+}
+
+void Shard::receive(PortId port, Buffer* frame, Time now) {
+  now_ = now;
+  links_[port.value()]->receive(frame, now);
+}
+
+bool Shard::expire(PortId port, Time now) {
+  now_ = now;
+  return links_[port.value()]->expire(now);
+}
+
+bool Shard::expire(Time now) {
+  return std::any_of(ports_.begin(), ports_.end(), [&](PortId port) { return expire(port, now); });
+}
+
+Time Shard::next_deadline() const {
+  Time at = kNever;
+  for (const PortId port : ports_) at = std::min(at, links_[port.value()]->next_deadline());
+  return at;
+}
+
+bool Shard::next_frame(PortId port, Time now, link::FrameOut& out) {
+  const bool made = links_[port.value()]->next_frame(now, out);
+  if (made && out.packet != nullptr && out.packet->notes.own) publish_own(port);
+  return made;
+}
+
+Submit Shard::submit(Buffer* packet, Time now) {
+  now_ = now;
+  packet->notes = {};
+  packet->notes.home = id_;
+  packet->notes.own = true;
+  if (class_of(*packet) > kClassResponse) {  // N1
+    counters_.made.add();
+    drop(Drop::kWrongClass, packet);
+  } else if (dst_of(*packet) == self_) {
+    counters_.made.add();
+    local(packet, kNoPort, make_vc(class_of(*packet), 0));
+  } else {
+    const auto hop = choose(*packet, 0);
+    if (hop && own_full(hop->port)) return Submit::kQueueFull;  // N13
+    counters_.made.add();
+    send(packet, hop);
+  }
+  return Submit::kTaken;
+}
+
+void Shard::release(Buffer* packet, Time now) {
+  now_ = now;
+  finish(packet);
+}
+
+void Shard::from_shard(Buffer* packet, Time now) {
+  now_ = now;
+  if (packet->notes.returning) {
+    packet->notes.returning = false;
+    finish(packet);
+    return;
+  }
+  counters_.passed_in.add();
+  const Hop hop{packet->notes.egress, packet->notes.egress_vc};
+  const link::Link& link = *links_[hop.port.value()];
+  if (link.usable() && link.can_take(packet->length, hop.vc)) {
+    queue(packet, hop);
+  } else {
+    route_again(packet);  // the link left UP while the packet was on its way here
+  }
+}
+
+std::uint64_t Shard::held() const {
+  std::uint64_t n = 0;
+  for (const PortId port : ports_) {
+    const link::Link& link = *links_[port.value()];
+    n += link.queued() + link.unacknowledged();
+  }
+  return n;
+}
+
+// ---- what links tell ----
+
+void Shard::packet_in(PortId port, Buffer* packet) {
+  counters_.accepted.add();
+  packet->notes.home = id_;
+  const Vc vc = packet->notes.ingress_vc;
+  packet->notes.layer = vc.value() % kLayers;
+  if (class_of(*packet) != vc.value() / kLayers) {  // N1
+    drop(Drop::kWrongClass, packet);
+    return;
+  }
+  if (const auto reason = edge_in(port, *packet)) {
+    drop(*reason, packet);
+    return;
+  }
+  if (dst_of(*packet) == self_) {  // N4
+    local(packet, port, vc);
+    return;
+  }
+  const std::uint8_t hop_limit = load8(packet->data + kHopLimit);  // N6
+  if (hop_limit <= 1) {
+    drop_with_error(Drop::kHopLimitExceeded, EchoType::kHopLimitExceeded, packet);
+    return;
+  }
+  store8(packet->data + kHopLimit, static_cast<std::uint8_t>(hop_limit - 1));
+  if (send(packet, choose(*packet, packet->notes.layer))) counters_.forwarded.add();
+}
+
+void Shard::packet_acked(PortId port, Buffer* packet) {
+  (void)port;
+  counters_.acked.add();
+  finish(packet);
+}
+
+void Shard::packet_back(PortId port, Buffer* packet) {
+  if (packet->notes.own) publish_own(port);
+  route_again(packet);
+}
+
+void Shard::link_changed(PortId port) {
+  const link::Link& link = *links_[port.value()];
+  PortView& view = node_.board()[port];
+  for (std::uint8_t v = 0; v < kVcs; ++v) {
+    std::uint32_t longest = 0;
+    if (link.usable()) {  // N7: ceil(length / cell) <= capacity, with at least one cell
+      longest = std::min<std::uint32_t>(
+          link.link_mtu(), std::uint32_t{link.peer()->capacity[v]} * link.peer()->cell);
+    }
+    view.longest[v].store(longest, std::memory_order_relaxed);
+  }
+  owner_.link_changed(port);
+}
+
+link::BringUp Shard::bring_up(PortId port, std::uint8_t last_epoch) {
+  return owner_.bring_up(port, last_epoch);
+}
+
+// ---- routing ----
+
+/// N7 and N8: the hop for a packet that has come on `layer`.
+std::optional<Shard::Hop> Shard::choose(const Buffer& packet, std::uint8_t layer) const {
+  if (table_ == nullptr) return std::nullopt;
+  const std::uint8_t packet_class = class_of(packet);
+  const PortBoard& board = node_.board();
+  std::array<const NextHop*, RouteTable::kMaxHops> usable;
+  for (const auto tier : table_->tiers(dst_of(packet))) {
+    std::uint32_t n = 0;
+    for (const NextHop& hop : tier) {
+      const auto out = static_cast<std::uint8_t>(layer + hop.raise);
+      if (out >= kLayers) continue;
+      const auto vc = make_vc(packet_class, out).value();
+      if (board[hop.port].longest[vc].load(std::memory_order_relaxed) >= packet.length) {
+        usable[n++] = &hop;
+      }
+    }
+    if (n == 0) continue;
+    const NextHop& hop = *usable[n == 1 ? 0 : pick(path_hash(packet.bytes(), self_), n)];
+    return Hop{hop.port, make_vc(packet_class, static_cast<std::uint8_t>(layer + hop.raise))};
+  }
+  return std::nullopt;
+}
+
+/// The way out of N5, and the queue; false: dropped.
+bool Shard::send(Buffer* packet, const std::optional<Hop>& hop) {
+  if (!hop) {
+    drop_with_error(Drop::kNoRoute, EchoType::kUnreachable, packet);
+    return false;
+  }
+  if (!edge_out(hop->port, *packet)) {
+    drop(Drop::kWrongPartition, packet);
+    return false;
+  }
+  queue(packet, *hop);
+  return true;
+}
+
+void Shard::queue(Buffer* packet, Hop hop) {
+  packet->notes.egress = hop.port;
+  packet->notes.egress_vc = hop.vc;
+  link::Link* link = links_[hop.port.value()].get();
+  if (link == nullptr) {
+    counters_.passed_out.add();
+    owner_.pass(node_.config().ports[hop.port.value()].shard, packet);
+    return;
+  }
+  const std::uint32_t mark_cells = link->config().mark_cells;
+  if (mark_cells != 0 && link->queued_cells(hop.vc) > mark_cells &&
+      packet->pool->exclusive(*packet)) {  // N12; a device may still read a packet handed back
+    packet->data[kFlags] |= std::byte{kFlagCe};
+    counters_.marked.add();
+  }
+  link->submit(packet, now_);
+  if (packet->notes.own) publish_own(hop.port);
+}
+
+/// N9, and what comes too late from another shard.
+void Shard::route_again(Buffer* packet) {
+  counters_.rerouted.add();
+  send(packet, choose(*packet, packet->notes.layer));
+}
+
+/// The way in of N5: why the packet is to be dropped, if it is.
+std::optional<Drop> Shard::edge_in(PortId port, const Buffer& packet) const {
+  const auto& edge = node_.config().ports[port.value()].edge;
+  if (!edge) return std::nullopt;
+  if (!std::binary_search(edge->nodes.begin(), edge->nodes.end(), src_of(packet))) {
+    return Drop::kSpoofed;
+  }
+  if (!edge_out(port, packet)) return Drop::kWrongPartition;
+  return std::nullopt;
+}
+
+/// Whether the port's partitions let the packet through, either way (N5).
+bool Shard::edge_out(PortId port, const Buffer& packet) const {
+  const auto& edge = node_.config().ports[port.value()].edge;
+  return !edge ||
+         std::binary_search(edge->partitions.begin(), edge->partitions.end(), partition_of(packet));
+}
+
+bool Shard::own_full(PortId port) const {
+  return node_.board()[port].queued_own.load(std::memory_order_relaxed) >= node_.config().own_limit;
+}
+
+void Shard::publish_own(PortId port) {
+  node_.board()[port].queued_own.store(links_[port.value()]->queued_own(),
+                                       std::memory_order_relaxed);
+}
+
+// ---- packets for this node, and of it ----
+
+void Shard::local(Buffer* packet, PortId port, Vc vc) {
+  counters_.delivered.add();
+  const auto echo = decode_echo(packet->bytes());
+  const bool request = echo && echo->type == static_cast<std::uint8_t>(EchoType::kRequest) &&
+                       class_of(*packet) == kClassRequest;
+  if (!request) {
+    owner_.delivered(packet, port, vc);
+    return;
+  }
+  owner_.answered(*packet, port, vc);
+  reply(packet);
+}
+
+/// N11: the reply takes over the request's buffer, and with it the request's cells.
+void Shard::reply(Buffer* packet) {
+  Header header = decode(packet->bytes());
+  std::swap(header.dst, header.src);
+  header.packet_class = kClassResponse;
+  header.hop_limit = node_.config().hop_limit;
+  header.flags = 0;
+  Echo echo = *decode_echo(packet->bytes());
+  echo.type = static_cast<std::uint8_t>(EchoType::kReply);
+  encode(header, packet->data);
+  encode(echo, packet->data + kHeader);
+  seal(packet->bytes());
+  packet->notes.own = true;
+  counters_.replies.add();
+  send_own(packet);
+}
+
+/// A reply or error: a packet of the node's, which nobody can be refused.
+void Shard::send_own(Buffer* packet) {
+  counters_.made.add();
+  packet->notes.layer = 0;
+  if (dst_of(*packet) == self_) {
+    local(packet, kNoPort, make_vc(class_of(*packet), 0));
+    return;
+  }
+  const auto hop = choose(*packet, 0);
+  if (hop && own_full(hop->port)) {
+    drop(Drop::kOwnQueueFull, packet);  // N13
+  } else {
+    send(packet, hop);
+  }
+}
+
+void Shard::drop(Drop reason, Buffer* packet) {
+  counters_.drops.add(reason);
+  finish(packet);
+}
+
+void Shard::drop_with_error(Drop reason, EchoType type, Buffer* packet) {
+  make_error(type, *packet);
+  drop(reason, packet);
+}
+
+void Shard::make_error(EchoType type, const Buffer& dropped) {
+  if (src_of(dropped) == self_ || no_error_about(dropped) || !node_.take_error(now_)) return;
+  Buffer* error = pool_.take();
+  if (error == nullptr) {
+    counters_.drops.add(Drop::kNoBuffer);
+    return;
+  }
+  std::array<std::byte, kEchoHeader + kErrorData> payload;
+  const auto data = std::min<std::size_t>(dropped.length, kErrorData);
+  encode(Echo{static_cast<std::uint8_t>(type), 0, 0}, payload.data());
+  std::memcpy(payload.data() + kEchoHeader, dropped.data, data);
+  const Header about = decode(dropped.bytes());
+  make_packet(*error,
+              {.hop_limit = node_.config().hop_limit,
+               .packet_class = kClassResponse,
+               .proto = static_cast<std::uint8_t>(Proto::kEcho),
+               .dst = about.src,
+               .src = self_,
+               .entropy = about.entropy,
+               .partition = about.partition},
+              {payload.data(), kEchoHeader + data});
+  error->notes.home = id_;
+  error->notes.own = true;
+  counters_.errors.add();
+  send_own(error);
+}
+
+/// A packet is done with: its cells are free (L20), its buffer goes back to its pool.
+void Shard::finish(Buffer* packet) {
+  if (packet->notes.home != id_) {
+    packet->notes.returning = true;
+    owner_.pass(packet->notes.home, packet);
+    return;
+  }
+  if (packet->notes.ingress != kNoPort) {
+    links_[packet->notes.ingress.value()]->release(packet->notes.ingress_vc,
+                                                   packet->notes.ingress_cells, now_);
+  }
+  give_back(packet);
+}
+
+}  // namespace mtl::network

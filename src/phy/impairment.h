@@ -16,12 +16,13 @@ namespace mtl::phy {
 struct ImpairmentConfig {
   std::uint32_t drop_ppm = 0;
   std::uint32_t corrupt_header_ppm = 0;  ///< flips a bit that the header CRC covers
-  std::uint32_t corrupt_packet_ppm = 0;  ///< flips a bit of a DATA's packet that only the packet CRC covers
+  std::uint32_t corrupt_packet_ppm =
+      0;  ///< flips a bit of a DATA's packet that only the packet CRC covers
   std::uint32_t duplicate_ppm = 0;
-  std::uint32_t reorder_ppm = 0;         ///< held back until reorder_delay later
+  std::uint32_t reorder_ppm = 0;  ///< held back until reorder_delay later
   Duration reorder_delay = std::chrono::microseconds(100);
-  Duration delay{0};                     ///< of every frame
-  Duration jitter{0};                    ///< up to so much more, uniform (may reorder)
+  Duration delay{0};   ///< of every frame
+  Duration jitter{0};  ///< up to so much more, uniform (may reorder)
   std::uint64_t seed = 1;
 
   bool active() const;

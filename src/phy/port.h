@@ -13,23 +13,24 @@ namespace mtl::phy {
 
 /// What a port's medium is known to do, shown to the operator at start.
 struct PortTraits {
-  std::string driver;            ///< "local", "net_af_packet", ...
-  std::string device;            ///< interface or slot
-  std::uint32_t max_frame = 0;   ///< longest untagged Ethernet frame that passes, bytes
-  bool lossy = true;             ///< frames may vanish without a count
-  bool knows_carrier = false;    ///< carrier() follows the medium
-  int wake_fd = -1;              ///< readable when a frame may be waiting after arm(); -1: poll
+  std::string driver;           ///< "local", "net_af_packet", ...
+  std::string device;           ///< interface or slot
+  std::uint32_t max_frame = 0;  ///< longest untagged Ethernet frame that passes, bytes
+  bool lossy = true;            ///< frames may vanish without a count
+  bool knows_carrier = false;   ///< carrier() follows the medium
+  int wake_fd = -1;             ///< readable when a frame may be waiting after arm(); -1: poll
 };
 
 struct PortCounters {
   Counter frames_in, frames_out, bytes_in, bytes_out;
-  Counter send_full;             ///< times that the medium had no room
-  DropCounters drops;            ///< DropLayer::kPhy only
+  Counter send_full;   ///< times that the medium had no room
+  DropCounters drops;  ///< DropLayer::kPhy only
 };
 
 /// Where the frames of one link enter and leave. Not thread safe: one worker, except where said.
 ///
-/// Frames are given and taken untagged; a port that lives on an 802.1Q VLAN adds and strips the tag.
+/// Frames are given and taken untagged; a port that lives on an 802.1Q VLAN adds and strips the
+/// tag.
 class Port {
  public:
   virtual ~Port() = default;
@@ -38,12 +39,12 @@ class Port {
   /// them. Never waits.
   virtual unsigned receive(std::span<Buffer*> out) = 0;
 
-  /// Frames that send() will take now, at least; 0: no room. Lets the link make a frame only when it
-  /// can leave (L26).
+  /// Frames that send() will take now, at least; 0: no room. Lets the link make a frame only when
+  /// it can leave (L26).
   virtual unsigned room() = 0;
 
-  /// Sends one frame; only after room() said so. The port copies or references frame.packet before it
-  /// returns. False: the medium refused it after all, counted (the link repairs that as a loss).
+  /// Sends one frame; only after room() said so. The port copies or references frame.packet before
+  /// it returns. False: the medium refused it after all, counted (the link repairs that as a loss).
   virtual bool send(const link::FrameOut& frame) = 0;
 
   /// Pushes out what send() gathered. Called once a burst.

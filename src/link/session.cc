@@ -1,0 +1,230 @@
+#include <algorithm>
+
+#include "base/byte_order.h"
+#include "base/crc32c.h"
+#include "link/link.h"
+
+// Frames of a session (sections 3.2 to 3.4): what comes in, and what the owner queues and releases.
+namespace mtl::link {
+namespace {
+
+constexpr std::size_t kCrcFrom = 2;  // N2: the packet CRC covers bytes 2 to the last before it
+constexpr std::size_t kCrcBytes = 4;
+
+bool packet_crc_ok(const Buffer& packet) {
+  if (packet.notes.crc != CrcState::kUnknown) return packet.notes.crc == CrcState::kGood;
+  const auto covered = packet.bytes().subspan(kCrcFrom, packet.length - kCrcFrom - kCrcBytes);
+  return crc32c(covered) == load32(packet.data + packet.length - kCrcBytes);
+}
+
+constexpr std::uint8_t bit(std::size_t vc) {
+  return static_cast<std::uint8_t>(1U << vc);
+}
+
+}  // namespace
+
+void Link::on_session_frame(const Decoded& frame, Buffer* buffer, Time now) {
+  const Header& header = frame.header;
+  last_valid_ = now;
+  if (!heard_) {
+    heard_ = true;
+    owner_.link_changed(config_.port);
+  }
+  if (header.kind == Kind::kClose) {
+    give_back(buffer);
+    restart(DownReason::kPeerClose, now);
+    return;
+  }
+  if (!on_ack(header.ack, now)) {  // L16
+    counters_.drops.add(Drop::kBadAck);
+    give_back(buffer);
+    return;
+  }
+  if (header.credit_vc != kNoCreditVc) on_limit(header.credit_vc, header.credit, now);
+  if (header.kind == Kind::kData) {
+    on_data(header, buffer, now);
+    return;
+  }
+  receiver_.peer_next(header.seq);  // L14
+  if (header.kind == Kind::kStatus) {
+    on_status(header, frame.body, now);
+  } else {
+    on_nack(frame.body);
+  }
+  give_back(buffer);
+}
+
+bool Link::on_ack(Seq ack, Time now) {
+  if (ack.before(sender_.oldest())) return true;  // L16: behind una, ignored
+  if (!sender_.valid_ack(ack)) return false;
+  if (ack == sender_.oldest()) return true;
+  while (sender_.oldest() != ack) {
+    counters_.packets_acked.add();
+    owner_.packet_acked(config_.port, sender_.take_oldest());
+  }
+  timeouts_ = 0;
+  replay_at_ = sender_.outstanding() == 0 ? kNever : now + replay_timeout_;
+  arm(replay_at_);
+  return true;
+}
+
+void Link::on_limit(std::size_t vc, CellCount limit, Time now) {
+  if (!limit_[vc].before(limit)) return;  // L21: not ahead
+  limit_[vc] = limit;
+  head_changed(vc, now);
+}
+
+void Link::on_data(const Header& header, Buffer* buffer, Time now) {
+  const Seq seq = header.seq;
+  const std::size_t vc = header.vc.value();
+  const std::uint16_t cells = cell_.cells(header.length);
+  const Receiver::Place place = receiver_.place(seq);
+  std::optional<Drop> drop;
+  switch (place) {  // L11
+    case Receiver::Place::kBehind:
+      ack_due_ = true;
+      drop = Drop::kDuplicate;
+      break;
+    case Receiver::Place::kOutside:
+      drop = Drop::kOutOfWindow;
+      break;
+    case Receiver::Place::kHeldAlready:
+      drop = Drop::kDuplicate;
+      break;
+    case Receiver::Place::kNext:
+    case Receiver::Place::kAhead:
+      if (!((accepted_[vc] + cells) == allocation_[vc] ||
+            (accepted_[vc] + cells).before(allocation_[vc]))) {
+        drop = Drop::kOverCredit;
+      }
+      break;
+  }
+  if (drop) {
+    counters_.drops.add(*drop);
+    give_back(buffer);
+    return;
+  }
+  buffer->pull(kFrameHeader);
+  buffer->trim(header.length);
+  Receiver::Frame frame{buffer, header.vc, cells};
+  if (!packet_crc_ok(*buffer)) {  // L12
+    counters_.drops.add(Drop::kBadPacketCrc);
+    give_back(buffer);
+    if (!receiver_.crc_failed(seq)) return;
+    counters_.drops.add(Drop::kPoisoned);
+    frame.packet = nullptr;
+  }
+  accept(seq, place, frame, now);
+}
+
+void Link::accept(Seq seq, Receiver::Place place, const Receiver::Frame& frame, Time now) {
+  accepted_[frame.vc.value()] += frame.cells;
+  occupied_[frame.vc.value()] += frame.cells;
+  if (place == Receiver::Place::kAhead) {
+    receiver_.hold(seq, frame);
+    return;
+  }
+  receiver_.accept_next();
+  // L23: E is ahead of the ack last told from here on.
+  if (ack_since_ == kNever) {
+    ack_since_ = now;
+    arm(now + config_.timers.ack_delay);
+  }
+  deliver(frame, now);
+  Receiver::Frame held;
+  while (receiver_.next_held(held)) deliver(held, now);
+}
+
+void Link::deliver(const Receiver::Frame& frame, Time now) {
+  if (frame.packet == nullptr) {  // L12: poisoned, its cells are used and free at once
+    release(frame.vc, frame.cells, now);
+    return;
+  }
+  PacketNotes notes;
+  notes.ingress = config_.port;
+  notes.ingress_vc = frame.vc;
+  notes.ingress_cells = frame.cells;
+  frame.packet->notes = notes;
+  counters_.packets_in.add();
+  counters_.bytes_in.add(frame.packet->length);
+  owner_.packet_in(config_.port, frame.packet);
+}
+
+void Link::on_status(const Header& header, std::span<const std::byte> body, Time now) {
+  const Status status = decode_status(body);
+  for (std::size_t v = 0; v < kVcs; ++v) on_limit(v, status.allocation[v], now);
+  status_t_tx_ = status.t_tx;
+  status_at_ = now;
+  if (header.flags & kFlagEcho) {  // L19
+    sample_round_trip(Duration{static_cast<std::uint32_t>(wire_clock(now) - status.t_echo)});
+  }
+  if (header.flags & kFlagPoll) answer_due_ = true;  // L18a
+}
+
+void Link::on_nack(std::span<const std::byte> body) {
+  for (std::size_t i = 0; i < body.size() / kNackRange; ++i) {
+    const NackRange range = decode_range(body, i);
+    sender_.send_again(range.first, range.count);
+  }
+}
+
+void Link::sample_round_trip(Duration sample) {
+  rtt_last_ = sample;
+  if (rtt_ == Duration::zero()) {
+    rtt_ = sample;
+    rtt_var_ = sample / 2;
+  } else {  // the weights of RFC 6298
+    rtt_var_ += (std::chrono::abs(rtt_ - sample) - rtt_var_) / 4;
+    rtt_ += (sample - rtt_) / 8;
+  }
+  const Timers& t = config_.timers;
+  if (!t.adaptive) return;
+  const Duration wait = 2 * rtt_ + 4 * rtt_var_;  // L27
+  replay_timeout_ = std::clamp(wait + t.ack_delay, t.adaptive_min, t.adaptive_max);
+  nack_interval_ = std::clamp(wait, t.adaptive_min, t.adaptive_max);
+}
+
+void Link::submit(Buffer* packet, Time now) {
+  const std::size_t vc = packet->notes.egress_vc.value();
+  const bool first = queues_[vc].empty();
+  queues_[vc].push(packet);
+  queue_cells_[vc] += peer_cell_.cells(packet->length);
+  ++queued_;
+  if (packet->notes.own) ++queued_own_;
+  if (first) head_changed(vc, now);
+}
+
+void Link::head_changed(std::size_t vc, Time now) {
+  const std::uint8_t mask = bit(vc);
+  ready_ = static_cast<std::uint8_t>(ready_ & ~mask);
+  const bool lacked = lacking_ & mask;
+  lacking_ = static_cast<std::uint8_t>(lacking_ & ~mask);
+  if (queues_[vc].empty()) return;
+  const CellCount need = used_[vc] + peer_cell_.cells(queues_[vc].front()->length);
+  if (need == limit_[vc] || need.before(limit_[vc])) {  // L21
+    ready_ = static_cast<std::uint8_t>(ready_ | mask);
+    return;
+  }
+  lacking_ = static_cast<std::uint8_t>(lacking_ | mask);
+  lacks_since_[vc] = now;
+  if (!lacked) counters_.credit_stalls.add();
+  arm(std::max(now, last_poll_) + replay_timeout_);
+}
+
+void Link::release(Vc vc, std::uint16_t count, Time now) {
+  const std::size_t v = vc.value();
+  occupied_[v] -= count;
+  allocation_[v] += count;
+  if (state_ != State::kUp) return;  // enter_init() and enter_up() begin the clocks anew
+  const std::uint8_t mask = bit(v);
+  if (!(ahead_ & mask)) {
+    ahead_ = static_cast<std::uint8_t>(ahead_ | mask);
+    ahead_since_[v] = now;
+    arm(now + config_.timers.ack_delay);
+  }
+  if (allocation_[v].since(told_[v]) >= quarter_[v]) {
+    quarter_ahead_ = static_cast<std::uint8_t>(quarter_ahead_ | mask);
+  }
+}
+
+}  // namespace mtl::link

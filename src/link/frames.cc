@@ -30,9 +30,11 @@ bool Link::next_frame(Time now, FrameOut& out) {
 }
 
 bool Link::wants_to_send() const {
-  return close_due_ || init_fresh_due_ || init_due_ || sender_.again_waits() ||
-         receiver_.unlisted() != 0 || nack_by_timer_ || nack_more_ ||
-         (ready_ != 0 && sender_.window_open()) || status_is_due();
+  if (close_due_ || init_fresh_due_ || init_due_) return true;
+  // Out of UP, what the session left behind waits for enter_init() to be cleared.
+  return state_ == State::kUp &&
+         (sender_.again_waits() || receiver_.unlisted() != 0 || nack_by_timer_ || nack_more_ ||
+          (ready_ != 0 && heard_ && sender_.window_open()) || status_is_due());
 }
 
 /// Ethernet header and link header, both with all that the other end will check.
@@ -166,7 +168,6 @@ bool Link::make_nack(Time now, FrameOut& out) {
 }
 
 bool Link::status_is_due() const {
-  if (state_ != State::kUp) return false;
   const Seq expected = receiver_.expected();
   return answer_due_ || poll_due_ || ack_due_ || keepalive_due_ || quarter_ahead_ != 0 ||
          credit_due_ != 0 || expected.since(ack_told_) >= config_.timers.ack_every;

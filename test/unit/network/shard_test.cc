@@ -1,0 +1,602 @@
+// A node's forwarding, rule by rule: N1 to N13, on one shard and over two. Links come up between
+// the node under test and scripted neighbours that are nodes themselves; the wire is a function
+// call.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "base/byte_order.h"
+#include "base/heap_pool.h"
+#include "network/node.h"
+
+namespace mtl::network::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+link::Config link_config(std::uint16_t node, std::uint16_t port) {
+  link::Config c;
+  c.node = NodeId{node};
+  c.port = PortId{port};
+  c.mac = {std::byte{2},
+           std::byte{0},
+           std::byte{0},
+           std::byte{0},
+           std::byte{static_cast<std::uint8_t>(node)},
+           std::byte{static_cast<std::uint8_t>(port)}};
+  c.mtu = 512;
+  c.cell = 64;
+  c.capacity.fill(16);
+  c.timers.dead_interval = 10s;
+  c.timers.keepalive_interval = 5s;
+  return c;
+}
+
+struct Delivery {
+  std::vector<std::byte> bytes;
+  PortId port;
+  Vc vc;
+};
+
+/// A node with its shards, whose owner keeps what is delivered until release_all().
+class TestNode : public ShardOwner {
+ public:
+  TestNode(std::uint16_t id, std::size_t ports, std::size_t shard_count = 1,
+           void (*change)(NodeConfig&) = nullptr)
+      : pool(2000, 1024) {
+    NodeConfig c;
+    c.node = NodeId{id};
+    c.shards = shard_count;
+    for (std::uint16_t p = 0; p < ports; ++p) {
+      c.ports.push_back(
+          {link_config(id, p), std::nullopt, ShardId{static_cast<std::uint8_t>(p % shard_count)}});
+    }
+    if (change != nullptr) change(c);
+    node = std::make_unique<Node>(c);
+    for (std::uint8_t s = 0; s < shard_count; ++s) {
+      shards.push_back(std::make_unique<Shard>(*node, ShardId{s}, pool, *this));
+    }
+  }
+  virtual ~TestNode() = default;
+
+  Shard& of(PortId port) { return *shards[node->config().ports[port.value()].shard.value()]; }
+  void routes(std::vector<Route> list) {
+    auto built = RouteTable::build(list, node->config().ports.size());
+    ASSERT_TRUE(built) << built.error().message;
+    table = std::move(*built);
+    for (auto& s : shards) s->set_table(&table);
+  }
+  std::uint64_t drops(Drop reason) const {
+    std::uint64_t n = 0;
+    for (const auto& s : shards) n += s->counters().drops.get(reason);
+    return n;
+  }
+  void expect_books() const {
+    for (const auto& s : shards) {
+      const ShardCounters& c = s->counters();
+      std::uint64_t dropped = 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(Drop::kCount); ++i) {
+        if (kDropInfo[i].layer == DropLayer::kNetwork) dropped += c.drops.get(static_cast<Drop>(i));
+      }
+      EXPECT_EQ(c.accepted.get() + c.made.get() + c.passed_in.get(),
+                c.acked.get() + c.delivered.get() + dropped + c.passed_out.get() + s->held());
+    }
+  }
+
+  void delivered(Buffer* packet, PortId port, Vc vc) override {
+    got.push_back({{packet->bytes().begin(), packet->bytes().end()}, port, vc});
+    kept.push_back(packet);
+  }
+  void answered(const Buffer& request, PortId port, Vc vc) override {
+    answers.push_back({{request.bytes().begin(), request.bytes().end()}, port, vc});
+  }
+  void pass(ShardId to, Buffer* buffer) override { rings[to.value()].push_back(buffer); }
+  link::BringUp bring_up(PortId, std::uint8_t last) override {
+    return {++nonces * 1000u + node->config().node.value(),
+            static_cast<std::uint8_t>(last % 255 + 1)};
+  }
+  void link_changed(PortId) override {}
+
+  HeapPool pool;
+  std::unique_ptr<Node> node;
+  RouteTable table;
+  std::vector<std::unique_ptr<Shard>> shards;
+  std::map<std::uint8_t, std::deque<Buffer*>> rings;
+  std::vector<Delivery> got, answers;
+  std::deque<Buffer*> kept;
+  std::uint32_t nonces = 0;
+};
+
+/// Nodes joined by wires; everything that is due happens at once, at `now`.
+class Fabric : public testing::Test {
+ protected:
+  struct End {
+    TestNode* node;
+    PortId port;
+    bool operator<(const End& o) const { return std::tie(node, port) < std::tie(o.node, o.port); }
+  };
+  void join(TestNode& a, std::uint16_t pa, TestNode& b, std::uint16_t pb) {
+    wires[{&a, PortId{pa}}] = {&b, PortId{pb}};
+    wires[{&b, PortId{pb}}] = {&a, PortId{pa}};
+    for (auto [n, p] : {End{&a, PortId{pa}}, End{&b, PortId{pb}}}) {
+      n->of(p).set_carrier(p, true, now);
+      n->of(p).enable(p, now);
+    }
+    settle();
+  }
+  void cut(TestNode& a, std::uint16_t pa) {
+    const End other = wires[{&a, PortId{pa}}];
+    a.of(PortId{pa}).set_carrier(PortId{pa}, false, now);
+    other.node->of(other.port).set_carrier(other.port, false, now);
+    settle();
+  }
+  /// Carries frames and ring entries until nothing moves.
+  void settle() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (auto& [from, to] : wires) moved |= carry(from, to);
+      for (auto& [from, to] : wires) moved |= pump(*from.node);
+    }
+  }
+  bool carry(End from, End to) {
+    link::FrameOut out;
+    bool moved = false;
+    while (from.node->of(from.port).next_frame(from.port, now, out)) {
+      moved = true;
+      if (blocked.contains(from.node)) continue;  // lost
+      Buffer* b = to.node->pool.take();
+      b->length = out.write(b->data);
+      to.node->of(to.port).receive(to.port, b, now);
+    }
+    return moved;
+  }
+  bool pump(TestNode& n) {
+    bool moved = false;
+    for (auto& [shard, ring] : n.rings) {
+      while (!ring.empty()) {
+        Buffer* b = ring.front();
+        ring.pop_front();
+        n.shards[shard]->from_shard(b, now);
+        moved = true;
+      }
+    }
+    return moved;
+  }
+  void run_for(Duration d) {
+    const Time end = now + d;
+    for (;;) {
+      Time at = kNever;
+      for (auto& [from, to] : wires) {
+        for (auto& s : from.node->shards) at = std::min(at, s->next_deadline());
+      }
+      if (at > end) break;
+      now = std::max(now, at);
+      for (auto& [from, to] : wires) {
+        for (auto& s : from.node->shards) s->expire(now);
+      }
+      settle();
+    }
+    now = end;
+  }
+  Submit send(TestNode& from, const Header& h, const std::vector<std::byte>& payload = {}) {
+    Buffer* b = from.pool.take();
+    make_packet(*b, h, payload);
+    const Submit s = from.shards[0]->submit(b, now);
+    if (s == Submit::kQueueFull) give_back(b);
+    settle();
+    return s;
+  }
+  static Header to(std::uint16_t dst, std::uint16_t src, std::uint8_t hop_limit = 16) {
+    return {.hop_limit = hop_limit, .proto = 4, .dst = NodeId{dst}, .src = NodeId{src}};
+  }
+  static Route route(std::uint16_t dst, std::vector<Tier> tiers) { return {NodeId{dst}, tiers}; }
+  static NextHop hop(std::uint16_t port, std::uint8_t raise = 0) { return {PortId{port}, raise}; }
+  static std::vector<std::byte> echo(std::uint8_t type, std::uint16_t id, std::uint16_t number) {
+    std::vector<std::byte> p(12, std::byte{0x61});
+    encode(Echo{type, id, number}, p.data());
+    return p;
+  }
+
+  std::map<End, End> wires;
+  std::map<TestNode*, bool> blocked;  ///< what these send is lost
+  Time now{1ms};
+};
+
+/// a(1) --- s(7) --- b(2): the usual fabric, on one shard or two.
+class ThreeNodes : public Fabric, public testing::WithParamInterface<int> {
+ protected:
+  void wire(void (*change)(NodeConfig&) = nullptr) {
+    s = std::make_unique<TestNode>(7, 2, static_cast<std::size_t>(GetParam()), change);
+    a.routes({route(7, {{hop(0)}}), route(2, {{hop(0)}})});
+    b.routes({route(7, {{hop(0)}}), route(1, {{hop(0)}})});
+    s->routes({route(1, {{hop(0)}}), route(2, {{hop(1)}})});
+    join(a, 0, *s, 0);
+    join(*s, 1, b, 0);
+  }
+  TestNode a{1, 1}, b{2, 1};
+  std::unique_ptr<TestNode> s;
+};
+using Both = ThreeNodes;
+INSTANTIATE_TEST_SUITE_P(Shards, Both, testing::Values(1, 2));
+
+TEST_P(Both, N6_ForwardsWithTheHopLimitLoweredAndThePacketCrcUntouched) {
+  wire();
+  send(a, to(2, 1), echo(9, 1, 2));
+  ASSERT_EQ(b.got.size(), 1u);
+  EXPECT_EQ(std::to_integer<int>(b.got[0].bytes[0]), 15);
+  EXPECT_TRUE(crc_ok(b.got[0].bytes));
+  s->expect_books();
+}
+
+TEST_P(Both, N1_ClassAndLayerMakeTheVc) {
+  wire();
+  Header h = to(2, 1);
+  h.packet_class = kClassResponse;
+  send(a, h);
+  ASSERT_EQ(b.got.size(), 1u);
+  EXPECT_EQ(b.got[0].vc, Vc{4});
+}
+
+TEST_P(Both, N1_OwnPacketsOfAClassAbove1AreDropped) {
+  wire();
+  Header h = to(2, 1);
+  h.packet_class = 2;
+  EXPECT_EQ(send(a, h), Submit::kTaken);
+  EXPECT_EQ(a.drops(Drop::kWrongClass), 1u);
+  EXPECT_TRUE(b.got.empty());
+}
+
+TEST_P(Both, N4_DeliversWhatIsForTheNode) {
+  wire();
+  send(a, to(7, 1));
+  ASSERT_EQ(s->got.size(), 1u);
+  EXPECT_EQ(s->got[0].port, PortId{0});
+  EXPECT_EQ(s->got[0].vc, Vc{0});
+}
+
+TEST_P(Both, N5_SpoofedSourceAtAnEdge) {
+  wire([](NodeConfig& c) { c.ports[0].edge = Edge{{NodeId{1}}, {Partition{0}}}; });
+  send(a, to(2, 3));
+  send(a, to(7, 3));  // also what is for the node itself
+  EXPECT_EQ(s->drops(Drop::kSpoofed), 2u);
+  send(a, to(2, 1));
+  EXPECT_EQ(b.got.size(), 1u);
+  EXPECT_TRUE(s->got.empty());
+}
+
+TEST_P(Both, N5_PartitionsHoldOnTheWayInAndOut) {
+  wire([](NodeConfig& c) {
+    c.ports[0].edge = Edge{{NodeId{1}}, {Partition{5}, Partition{6}}};
+    c.ports[1].edge = Edge{{NodeId{2}}, {Partition{5}}};
+  });
+  Header h = to(2, 1);
+  h.partition = Partition{7};
+  send(a, h);  // in
+  EXPECT_EQ(s->drops(Drop::kWrongPartition), 1u);
+  h.partition = Partition{6};
+  send(a, h);  // out
+  EXPECT_EQ(s->drops(Drop::kWrongPartition), 2u);
+  h.partition = Partition{5};
+  send(a, h);
+  EXPECT_EQ(b.got.size(), 1u);
+  Header own = to(2, 7);  // the node's own packets are held to it likewise
+  own.partition = Partition{6};
+  send(*s, own);
+  EXPECT_EQ(s->drops(Drop::kWrongPartition), 3u);
+}
+
+TEST_P(Both, N6_HopLimit1IsDroppedWithAnErrorToTheSource) {
+  wire();
+  send(a, to(2, 1, 1), echo(1, 0x1234, 5));
+  EXPECT_EQ(s->drops(Drop::kHopLimitExceeded), 1u);
+  ASSERT_EQ(a.got.size(), 1u);
+  const auto& e = a.got[0].bytes;
+  EXPECT_EQ(std::to_integer<int>(e[0]), 16);    // a fresh hop limit
+  EXPECT_EQ(std::to_integer<int>(e[2]), 0x12);  // class 1, proto 2
+  EXPECT_EQ(load16(e.data() + 6), 7);           // from the node that dropped
+  EXPECT_EQ(std::to_integer<int>(e[12]), 3);    // hop limit exceeded
+  EXPECT_EQ(load16(e.data() + 14), 0);          // id
+  EXPECT_EQ(load16(e.data() + 16), 0);          // number
+  EXPECT_EQ(e.size(), 12u + 8 + 28 + 4);
+  EXPECT_EQ(load16(e.data() + 20 + 6), 1);        // the dropped packet's source
+  EXPECT_EQ(load16(e.data() + 20 + 14), 0x1234);  // its echo id
+  s->expect_books();
+}
+
+TEST_P(Both, N6_AnyHopLimitWillDoForTheNodeItself) {
+  wire();
+  send(a, to(7, 1, 0));
+  EXPECT_EQ(s->got.size(), 1u);
+}
+
+TEST_P(Both, N7_NoRouteIsDroppedWithUnreachable) {
+  wire();
+  a.routes({route(9, {{hop(0)}})});
+  send(a, to(9, 1));
+  EXPECT_EQ(s->drops(Drop::kNoRoute), 1u);
+  ASSERT_EQ(s->got.size(), 0u);
+  EXPECT_EQ(a.got.size(), 1u);
+  EXPECT_EQ(std::to_integer<int>(a.got[0].bytes[12]), 4);
+}
+
+TEST_P(Both, N7_APacketThatThePeerCanNeverTakeHasNoUsableHop) {
+  wire();
+  send(a, to(2, 1), std::vector<std::byte>(512 - 16));
+  EXPECT_EQ(b.got.size(), 1u);
+  send(a, to(2, 1), std::vector<std::byte>(513 - 16));  // beyond the link mtu
+  EXPECT_EQ(a.drops(Drop::kNoRoute), 1u);
+}
+
+TEST_P(Both, N9_PacketsHandedBackAreRoutedAgain) {
+  TestNode x(2, 2);
+  s = std::make_unique<TestNode>(7, 3, static_cast<std::size_t>(GetParam()));
+  a.routes({route(2, {{hop(0)}})});
+  s->routes({route(2, {{hop(1)}, {hop(2, 1)}}), route(1, {{hop(0)}})});
+  join(a, 0, *s, 0);
+  join(*s, 1, x, 0);
+  join(*s, 2, x, 1);
+  blocked[s.get()] = true;  // nothing of s arrives, so nothing is acknowledged
+  send(a, to(2, 1));
+  EXPECT_TRUE(x.got.empty());
+  blocked.clear();
+  cut(*s, 1);
+  ASSERT_EQ(x.got.size(), 1u);
+  EXPECT_EQ(x.got[0].port, PortId{1});
+  EXPECT_EQ(x.got[0].vc, Vc{1});  // the layer when first routed, plus the new hop's raise
+  EXPECT_EQ(std::to_integer<int>(x.got[0].bytes[0]), 15);  // one hop_limit step, not two
+  run_for(1ms);
+  s->expect_books();
+}
+
+TEST_P(Both, N11_EchoRequestIsAnswered) {
+  wire();
+  Header h = to(7, 1);
+  h.proto = 2;
+  h.entropy = 0xBEEF;
+  send(a, h, echo(1, 77, 3));
+  ASSERT_EQ(s->answers.size(), 1u);
+  EXPECT_TRUE(s->got.empty());
+  ASSERT_EQ(a.got.size(), 1u);
+  const auto& r = a.got[0].bytes;
+  const Header rh = decode(r);
+  EXPECT_EQ(rh.dst, NodeId{1});
+  EXPECT_EQ(rh.src, NodeId{7});
+  EXPECT_EQ(rh.packet_class, 1);
+  EXPECT_EQ(rh.hop_limit, 16);
+  EXPECT_EQ(rh.entropy, 0xBEEF);
+  EXPECT_EQ(std::to_integer<int>(r[12]), 2);
+  EXPECT_EQ(load16(r.data() + 14), 77);
+  EXPECT_EQ(load16(r.data() + 16), 3);
+  EXPECT_EQ(std::to_integer<int>(r[20]), 0x61);  // the data
+  EXPECT_TRUE(crc_ok(r));
+}
+
+TEST_P(Both, N11_TheReplyHoldsTheRequestsCells) {
+  wire();
+  Header h = to(7, 1);
+  h.proto = 2;
+  blocked[s.get()] = true;  // the reply is never acknowledged
+  send(a, h, echo(1, 77, 3));
+  EXPECT_EQ(s->of(PortId{0}).link(PortId{0})->occupied(Vc{0}), 1u);
+  EXPECT_EQ(s->answers.size(), 1u);
+  EXPECT_TRUE(s->kept.empty());
+}
+
+TEST_P(Both, N11_EchoRequestsOfClass1AndShortOnesAreOnlyDelivered) {
+  wire();
+  Header h = to(7, 1);
+  h.proto = 2;
+  h.packet_class = 1;
+  send(a, h, echo(1, 77, 3));
+  h.packet_class = 0;
+  send(a, h, std::vector<std::byte>(7, std::byte{1}));
+  EXPECT_EQ(s->got.size(), 2u);
+  EXPECT_TRUE(a.got.empty());
+}
+
+TEST_P(Both, N11_NoErrorAboutRepliesAndErrors) {
+  wire();
+  Header h = to(2, 1, 1);
+  h.proto = 2;
+  for (const std::uint8_t type : std::initializer_list<std::uint8_t>{2, 3, 4})
+    send(a, h, echo(type, 0, 0));
+  send(a, h, std::vector<std::byte>(1, std::byte{2}));  // the first byte tells
+  EXPECT_EQ(s->drops(Drop::kHopLimitExceeded), 4u);
+  EXPECT_TRUE(a.got.empty());
+  send(a, h, echo(5, 0, 0));
+  EXPECT_EQ(a.got.size(), 1u);
+}
+
+TEST_P(Both, N11_AtMost1000ErrorsInASecondOfTheClock) {
+  wire();
+  now = Time{5s};
+  for (int i = 0; i < 1100; ++i) {
+    send(a, to(2, 1, 1));
+    while (!a.kept.empty()) {
+      a.shards[0]->release(a.kept.front(), now);
+      a.kept.pop_front();
+    }
+    settle();
+  }
+  EXPECT_EQ(a.got.size(), 1000u);
+  now = Time{6s - 1ns};
+  send(a, to(2, 1, 1));
+  EXPECT_EQ(a.got.size(), 1000u);
+  now = Time{6s};
+  send(a, to(2, 1, 1));
+  EXPECT_EQ(a.got.size(), 1001u);
+}
+
+TEST_P(Both, L20_CellsOfAForwardedPacketAreFreeWhenTheNextHopHasAcknowledged) {
+  wire();
+  blocked[&b] = true;
+  send(a, to(2, 1));
+  EXPECT_EQ(b.got.size(), 1u);
+  EXPECT_EQ(s->of(PortId{0}).link(PortId{0})->occupied(Vc{0}), 1u);
+  blocked.clear();
+  run_for(5ms);  // the replay, its duplicate, and the ack of that
+  EXPECT_EQ(s->of(PortId{0}).link(PortId{0})->occupied(Vc{0}), 0u);
+  EXPECT_EQ(b.got.size(), 1u);
+  s->expect_books();
+}
+
+TEST_P(Both, N13_OwnPacketsBeyondTheBoundAreRefusedOrDropped) {
+  wire([](NodeConfig& c) { c.own_limit = 3; });
+  b.kept.clear();
+  // b's buffer for VC 0 is 16 cells: 16 packets that b keeps, then s's queue fills.
+  int taken = 0;
+  while (taken < 100 && send(*s, to(2, 7)) == Submit::kTaken) ++taken;
+  EXPECT_EQ(taken, 16 + 3);
+  EXPECT_EQ(s->drops(Drop::kOwnQueueFull), 0u);
+}
+
+class Routing : public Fabric {};
+
+TEST_F(Routing, N2_BadPacketCrcOfTheSourceIsPoisonAtTheFirstHop) {
+  TestNode a{1, 1}, b{2, 1};
+  a.routes({route(2, {{hop(0)}})});
+  join(a, 0, b, 0);
+  Buffer* p = a.pool.take();
+  make_packet(*p, to(2, 1), std::vector<std::byte>(8));
+  p->data[14] ^= std::byte{1};
+  a.shards[0]->submit(p, now);
+  settle();
+  EXPECT_TRUE(b.got.empty());
+  EXPECT_EQ(b.shards[0]->link(PortId{0})->counters().drops.get(Drop::kPoisoned), 1u);
+  EXPECT_EQ(b.shards[0]->link(PortId{0})->counters().drops.get(Drop::kBadPacketCrc), 3u);
+}
+
+TEST_F(Routing, N3_RoutesToIdsOutside1To65534AreRefused) {
+  for (const std::uint16_t dst : std::initializer_list<std::uint16_t>{0, 65535}) {
+    const std::vector<Route> list{{NodeId{dst}, {{NextHop{PortId{0}, 0}}}}};
+    EXPECT_FALSE(RouteTable::build(list, 1));
+  }
+  const std::vector<Route> good{{NodeId{65534}, {{NextHop{PortId{0}, 0}}}}};
+  EXPECT_TRUE(RouteTable::build(good, 1));
+}
+
+TEST_F(Routing, N7_TableRefusesWhatItCannotServe) {
+  const auto refused = [](std::vector<Route> list) { return !RouteTable::build(list, 2); };
+  EXPECT_TRUE(refused({route(1, {})}));
+  EXPECT_TRUE(refused({route(1, {{}})}));
+  EXPECT_TRUE(refused({route(1, {{hop(2)}})}));
+  EXPECT_TRUE(refused({route(1, {{hop(0, 2)}})}));
+  EXPECT_TRUE(refused({route(1, {{hop(0)}}), route(1, {{hop(1)}})}));
+  EXPECT_TRUE(refused({route(1, {Tier(65, hop(0))})}));
+  EXPECT_FALSE(refused({route(1, {Tier(64, hop(0))})}));
+}
+
+TEST_F(Routing, N7_FirstTierWithAUsableHopAndTheRaiseOfIt) {
+  TestNode a{1, 2}, b{2, 2};
+  a.routes({route(2, {{hop(0)}, {hop(1, 1)}})});
+  join(a, 0, b, 0);
+  join(a, 1, b, 1);
+  send(a, to(2, 1));
+  run_for(1ms);  // acknowledged, so that the cut hands nothing back
+  cut(a, 0);
+  send(a, to(2, 1));
+  ASSERT_EQ(b.got.size(), 2u);
+  EXPECT_EQ(b.got[0].vc, Vc{0});
+  EXPECT_EQ(b.got[1].port, PortId{1});
+  EXPECT_EQ(b.got[1].vc, Vc{1});
+}
+
+TEST_F(Routing, N7_ALayerAbove3IsNotUsable) {
+  // a -> s -> s2 -> s3 -> s4 -> b, a raise at every hop: the fifth raise has no layer left.
+  TestNode n1{1, 1}, n2{2, 2}, n3{3, 2}, n4{4, 2}, n5{5, 2}, n6{6, 1};
+  TestNode* chain[] = {&n1, &n2, &n3, &n4, &n5, &n6};
+  n1.routes({route(5, {{hop(0, 1)}}), route(6, {{hop(0, 1)}})});
+  for (TestNode* n : {&n2, &n3, &n4, &n5})
+    n->routes({route(5, {{hop(1, 1)}}), route(6, {{hop(1, 1)}})});
+  for (std::size_t i = 0; i + 1 < std::size(chain); ++i) {
+    join(*chain[i], i == 0 ? 0 : 1, *chain[i + 1], 0);
+  }
+  send(n1, to(5, 1));
+  // It arrives there on layer 3; its error has no route back either.
+  EXPECT_EQ(n4.drops(Drop::kNoRoute), 2u);
+  EXPECT_TRUE(n5.got.empty());
+}
+
+TEST_F(Routing, N7_AHopIsUsableOnlyAfterAValidFrame) {
+  TestNode a{1, 1}, b{2, 1};
+  a.routes({route(2, {{hop(0)}})});
+  send(a, to(2, 1));
+  EXPECT_EQ(a.drops(Drop::kNoRoute), 1u);
+}
+
+TEST_F(Routing, N8_HopOfTheHashOverDstSrcEntropyAndNode) {
+  TestNode a{1, 2}, b{2, 2};
+  a.routes({route(2, {{hop(0), hop(1)}})});
+  join(a, 0, b, 0);
+  join(a, 1, b, 1);
+  int second = 0;
+  for (std::uint16_t e = 0; e < 200; ++e) {
+    Header h = to(2, 1);
+    h.entropy = e;
+    send(a, h);
+    // N8 with the published functions: the index is the top bit of h for two hops.
+    std::byte key[6];
+    store16(key, 2);
+    store16(key + 2, 1);
+    store16(key + 4, e);
+    std::uint32_t crc = 0xFFFFFFFF;
+    for (const std::byte k : key) {  // CRC-32C bit by bit
+      crc ^= std::to_integer<std::uint32_t>(k);
+      for (int i = 0; i < 8; ++i) crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
+    }
+    std::uint32_t x = ~crc ^ (1 * 0x9E3779B1u);
+    x ^= x >> 16, x *= 0x85EBCA6B, x ^= x >> 13, x *= 0xC2B2AE35, x ^= x >> 16;
+    ASSERT_EQ(b.got.back().port.value(), x >> 31) << e;
+    second += static_cast<int>(x >> 31);
+    b.shards[0]->release(b.kept.back(), now);
+    settle();
+  }
+  EXPECT_GT(second, 50);
+  EXPECT_LT(second, 150);
+}
+
+TEST_F(Routing, N10_IsForTheToolsThatInstallRoutesAndThePortOfArrivalIsAllowed) {
+  TestNode a{1, 1}, s{7, 1};
+  a.routes({route(9, {{hop(0)}}), route(7, {{hop(0)}})});
+  s.routes({route(9, {{hop(0)}}), route(1, {{hop(0)}})});
+  join(a, 0, s, 0);
+  send(a, to(9, 1, 4));  // to and fro until the hop limit ends it
+  EXPECT_EQ(a.drops(Drop::kHopLimitExceeded) + s.drops(Drop::kHopLimitExceeded), 1u);
+  a.expect_books();
+  s.expect_books();
+}
+
+TEST_F(Routing, N12_MarksWhatIsQueuedBehindMoreCellsThanTheMark) {
+  TestNode a{1, 1, 1, [](NodeConfig&c) { c.ports[0].link.mark_cells = 2; }}, b{2, 1};
+  a.routes({route(2, {{hop(0)}})});
+  join(a, 0, b, 0);
+  for (int i = 0; i < 16 + 5; ++i) send(a, to(2, 1));  // 16 fill b, five wait: behind 0, 1, 2, 3, 4
+  EXPECT_EQ(a.shards[0]->counters().marked.get(), 2u);
+  while (b.got.size() < 21) {
+    b.shards[0]->release(b.kept.front(), now);
+    b.kept.pop_front();
+    settle();
+  }
+  int marked = 0;
+  for (const Delivery& d : b.got) marked += std::to_integer<int>(d.bytes[1]) & 1;
+  EXPECT_EQ(marked, 2);
+  EXPECT_TRUE(crc_ok(b.got.back().bytes));
+}
+
+TEST_F(Routing, N13_RepliesAndErrorsBeyondTheBoundAreDropped) {
+  TestNode a{1, 1}, s{7, 1, 1, [](NodeConfig&c) { c.own_limit = 2; }};
+  a.routes({route(7, {{hop(0)}}), route(9, {{hop(0)}})});
+  s.routes({route(1, {{hop(0)}})});
+  join(a, 0, s, 0);
+  // Errors of s fill a's buffer for VC 4 (16 cells, a keeps them), then two wait, then they drop.
+  for (int i = 0; i < 20; ++i) send(a, to(9, 1));
+  EXPECT_EQ(a.got.size(), 16u);
+  EXPECT_EQ(s.drops(Drop::kOwnQueueFull), 2u);
+  s.expect_books();
+}
+
+}  // namespace
+}  // namespace mtl::network::test

@@ -1,0 +1,285 @@
+#include "phy/local_port.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/byte_order.h"
+#include "base/crc32c.h"
+#include "link/codec.h"
+
+namespace mtl::phy {
+namespace {
+
+constexpr std::uint32_t kRecordHeader = 8;
+constexpr std::size_t kPacketCrc = 4;
+
+// The length word of a record, read once: the compiler must not look at it a second time, after the
+// check, when a hostile peer may have changed it.
+std::uint32_t read_length(const std::byte* record) {
+  std::uint32_t length;
+  __atomic_load(reinterpret_cast<const std::uint32_t*>(record), &length, __ATOMIC_RELAXED);
+  return length;
+}
+
+// N2 for a DATA whose lengths are in order, while the bytes are in the cache; kUnknown otherwise.
+CrcState check_packet(std::span<const std::byte> frame) {
+  if (frame.size() < link::kFrameHeader + link::kMinPacket) return CrcState::kUnknown;
+  const auto kind = static_cast<link::Kind>(load8(&frame[link::kEthernetHeader]) & 0x0F);
+  const std::size_t length = load16(&frame[link::kEthernetHeader + 2]);
+  const auto body = frame.subspan(link::kFrameHeader);
+  if (kind != link::Kind::kData || length < link::kMinPacket || length > body.size()) {
+    return CrcState::kUnknown;
+  }
+  const auto covered = body.subspan(2, length - 2 - kPacketCrc);
+  const std::uint32_t carried = load32(&body[length - kPacketCrc]);
+  return crc32c(covered) == carried ? CrcState::kGood : CrcState::kBad;
+}
+
+Result<void> check_pool(const BufferPool& pool, std::uint32_t max_frame) {
+  if (pool.room() >= max_frame) return {};
+  return Error{"local port: buffers of " + std::to_string(pool.room()) +
+               " bytes do not hold frames of " + std::to_string(max_frame) +
+               "; use larger buffers or a smaller mtu"};
+}
+
+}  // namespace
+
+LocalPort::LocalPort(const LocalPortConfig& config, BufferPool& pool)
+    : pool_(pool), config_(config) {
+  traits_.driver = "local";
+  traits_.device = config.name;
+  traits_.max_frame = config.max_frame;
+  traits_.lossy = false;
+  traits_.knows_carrier = true;
+}
+
+LocalPort::~LocalPort() = default;
+
+Result<std::unique_ptr<LocalPort>> LocalPort::create(const LocalPortConfig& config,
+                                                     BufferPool& pool) {
+  if (auto ok = LocalSegment::check_sizes(config.ring_bytes, config.max_frame); !ok)
+    return ok.error();
+  if (auto ok = check_pool(pool, config.max_frame); !ok) return ok.error();
+  std::unique_ptr<LocalPort> port(new LocalPort(config, pool));
+  port->wake_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!port->wake_) {
+    return Error{"local port " + config.name + ": epoll_create1 failed: " +
+                 std::generic_category().message(errno) + "; raise the limit of open files"};
+  }
+  port->traits_.wake_fd = port->wake_.get();
+  return port;
+}
+
+Result<std::unique_ptr<LocalPort>> LocalPort::attach(LocalPortFds fds, std::string name,
+                                                     BufferPool& pool) {
+  auto segment = LocalSegment::attach(std::move(fds));
+  if (!segment) return segment.error();
+  const std::uint32_t max_frame = (*segment)->max_frame();
+  if (auto ok = check_pool(pool, max_frame); !ok) return ok.error();
+  std::unique_ptr<LocalPort> port(
+      new LocalPort({std::move(name), (*segment)->ring_bytes(), max_frame}, pool));
+  port->traits_.wake_fd = (*segment)->doorbell();
+  port->segment_ = std::move(*segment);
+  port->start();
+  port->set_peer_present(true);
+  return port;
+}
+
+Result<std::unique_ptr<LocalSegment>> LocalPort::make_segment(LocalPortFds& claim) const {
+  return LocalSegment::create(config_.ring_bytes, config_.max_frame, claim);
+}
+
+std::unique_ptr<LocalSegment> LocalPort::install(std::unique_ptr<LocalSegment> segment) {
+  // The former doorbell leaves by name: its descriptor lives on in the segment that is handed back.
+  if (segment_ != nullptr) {
+    ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, segment_->doorbell(), nullptr);
+  }
+  std::swap(segment_, segment);
+  if (segment_ != nullptr) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    ::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event);
+  }
+  start();
+  set_peer_present(segment_ != nullptr);
+  return segment;
+}
+
+Result<LocalPortFds> LocalPort::claim() {
+  LocalPortFds fds;
+  auto segment = make_segment(fds);
+  if (!segment) return segment.error();
+  install(std::move(*segment));
+  return fds;
+}
+
+// Fresh memory: both rings are empty and nobody sleeps.
+void LocalPort::start() {
+  broken_ = false;
+  starved_ = false;
+  mask_ = config_.ring_bytes - 1;
+  head_ = published_ = tail_ = 0;
+  free_ = config_.ring_bytes;
+  sleeps_ = rung_frames_ = rung_room_ = 0;
+}
+
+void LocalPort::fail() {
+  broken_ = true;
+  counters_.drops.add(Drop::kBrokenRing);
+}
+
+// The record at tail_, of which the peer says that `available` bytes are there (a multiple of 8,
+// not 0). nullptr: no buffer, or broken.
+Buffer* LocalPort::take_record(std::uint64_t available, std::uint32_t& record) {
+  const std::byte* from = segment_->in_ring() + (tail_ & mask_);
+  const std::uint32_t length = read_length(from);
+  if (length < link::kEthernetHeader || length > config_.max_frame ||
+      local_record(length) > available) {
+    fail();
+    return nullptr;
+  }
+  Buffer* frame = pool_.take();
+  if (frame == nullptr) return nullptr;
+  std::memcpy(frame->data, from + kRecordHeader, length);
+  frame->length = length;
+  frame->tailroom -= length;
+  frame->notes.crc = check_packet(frame->bytes());
+  record = local_record(length);
+  return frame;
+}
+
+unsigned LocalPort::receive(std::span<Buffer*> out) {
+  if (segment_ == nullptr || broken_) return 0;
+  const std::uint64_t head = segment_->peer().head.load(std::memory_order_acquire);
+  std::uint64_t available = head - tail_;
+  if (available == 0) return 0;
+  if (available > config_.ring_bytes || available % 8 != 0) {
+    fail();
+    return 0;
+  }
+  unsigned count = 0;
+  while (count < out.size() && available > 0) {
+    std::uint32_t record = 0;
+    Buffer* frame = take_record(available, record);
+    if (frame == nullptr) break;
+    counters_.frames_in.add();
+    counters_.bytes_in.add(frame->length);
+    out[count++] = frame;
+    tail_ += record;
+    available -= record;
+  }
+  if (count > 0) {
+    segment_->own().tail.store(tail_, std::memory_order_seq_cst);
+    wake_if(segment_->peer().room_armed, rung_room_);
+  }
+  return count;
+}
+
+// Takes over how far the peer has read. False: broken.
+bool LocalPort::refresh_free() {
+  const std::uint64_t tail = segment_->peer().tail.load(std::memory_order_acquire);
+  const std::uint64_t used = head_ - tail;
+  // It cannot have read what was not published; a tail that runs back is caught when the ring would
+  // hold more than it can.
+  if (published_ - tail > config_.ring_bytes || used > config_.ring_bytes || tail % 8 != 0) {
+    fail();
+    return false;
+  }
+  free_ = config_.ring_bytes - used;
+  return true;
+}
+
+unsigned LocalPort::room() {
+  if (segment_ == nullptr || broken_) return 0;
+  // The peer's cache line is fetched only when what is known runs low.
+  if (free_ <= config_.ring_bytes / 2 && !refresh_free()) return 0;
+  const auto frames = static_cast<unsigned>(free_ / local_record(config_.max_frame));
+  starved_ = frames == 0;
+  return frames;
+}
+
+bool LocalPort::send(const link::FrameOut& frame) {
+  if (segment_ == nullptr || broken_) return false;
+  const std::uint32_t length = frame.length();
+  if (length > config_.max_frame) {
+    counters_.drops.add(Drop::kTooLong);
+    return false;
+  }
+  const std::uint32_t record = local_record(length);
+  if (record > free_) {
+    counters_.send_full.add();
+    return false;
+  }
+  std::byte* to = segment_->out_ring() + (head_ & mask_);
+  const std::uint64_t record_header = length;
+  std::memcpy(to, &record_header, kRecordHeader);
+  to += kRecordHeader;
+  std::memcpy(to, frame.head.data(), frame.head_length);
+  std::uint32_t written = frame.head_length;
+  if (frame.packet != nullptr) {
+    std::memcpy(to + written, frame.packet->data, frame.packet->length);
+    written += frame.packet->length;
+  }
+  std::memset(to + written, 0, length - written);
+  head_ += record;
+  free_ -= record;
+  counters_.frames_out.add();
+  counters_.bytes_out.add(length);
+  return true;
+}
+
+void LocalPort::flush() {
+  if (segment_ == nullptr || head_ == published_) return;
+  published_ = head_;
+  segment_->own().head.store(head_, std::memory_order_seq_cst);
+  wake_if(segment_->peer().frames_armed, rung_frames_);
+}
+
+// After an index was stored. Once for each sleep: the peer clears the word only when it runs again,
+// and until then every burst would cost a system call.
+void LocalPort::wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& rung) {
+  const std::uint64_t sleep = armed.load(std::memory_order_seq_cst);
+  if (sleep == 0 || sleep == rung) return;
+  rung = sleep;
+  segment_->ring();
+}
+
+bool LocalPort::carrier() {
+  return segment_ != nullptr && !broken_ && peer_present_.load(std::memory_order_relaxed) &&
+         segment_->peer().attached.load(std::memory_order_acquire) == kLocalAttached;
+}
+
+bool LocalPort::arm() {
+  if (segment_ == nullptr || broken_) return true;
+  ++sleeps_;
+  LocalWords& own = segment_->own();
+  own.frames_armed.store(sleeps_, std::memory_order_seq_cst);
+  if (starved_) own.room_armed.store(sleeps_, std::memory_order_seq_cst);
+  bool waiting = segment_->peer().head.load(std::memory_order_seq_cst) != tail_;
+  // Sequentially consistent as well: refresh_free()'s acquire alone could be moved before the
+  // store.
+  if (starved_ &&
+      segment_->peer().tail.load(std::memory_order_seq_cst) != head_ + free_ - config_.ring_bytes) {
+    waiting = waiting || room() > 0;
+  }
+  if (waiting) unarm();
+  return !waiting;
+}
+
+void LocalPort::unarm() {
+  LocalWords& own = segment_->own();
+  own.frames_armed.store(0, std::memory_order_relaxed);
+  own.room_armed.store(0, std::memory_order_relaxed);
+}
+
+void LocalPort::disarm() {
+  if (segment_ == nullptr) return;
+  unarm();
+  segment_->drain();
+}
+
+}  // namespace mtl::phy

@@ -1,0 +1,163 @@
+#include "runtime/shard_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace mtl::runtime {
+
+ShardLoop::ShardLoop(network::Shard& shard, LoopOwner* owner) : shard_(shard), owner_(owner) {
+  std::size_t ports = 0;
+  for (const PortId port : shard.ports()) {
+    ports = std::max(ports, std::size_t{port.value()} + 1);
+  }
+  slots_.resize(ports);
+  for (const PortId port : shard.ports()) {
+    slots_[port.value()].id = port;
+    slots_[port.value()].link = shard.link(port);
+  }
+  active_.reserve(ports);
+  media_.reserve(ports);
+  to_link_ = [this](Buffer* frame) { shard_.receive(impaired_, frame, now_); };
+}
+
+void ShardLoop::renew_active() {
+  active_.clear();
+  media_.clear();
+  all_ring_ = true;
+  for (Slot& slot : slots_) {
+    if (slot.medium == nullptr) continue;
+    active_.push_back(&slot);
+    media_.push_back(slot.medium);
+    all_ring_ = all_ring_ && slot.medium->traits().wake_fd >= 0;
+  }
+}
+
+void ShardLoop::attach(PortId port, phy::Port& medium, Time now) {
+  detach(port, now);
+  slots_[port.value()].medium = &medium;
+  renew_active();
+}
+
+phy::Port* ShardLoop::detach(PortId port, Time now) {
+  Slot& slot = slots_[port.value()];
+  if (slot.medium == nullptr) return nullptr;
+  if (std::exchange(slot.carrier, false)) shard_.set_carrier(port, false, now);
+  phy::Port* medium = std::exchange(slot.medium, nullptr);
+  renew_active();
+  return medium;
+}
+
+std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
+    PortId port, std::unique_ptr<phy::Impairment> impairment, Time now) {
+  Slot& slot = slots_[port.value()];
+  now_ = now;
+  impaired_ = port;
+  if (slot.impairment != nullptr) slot.impairment->pop_due(kNever, to_link_);
+  return std::exchange(slot.impairment, std::move(impairment));
+}
+
+bool ShardLoop::receive(Slot& slot, Time now) {
+  bool busy = false;
+  const bool carrier = slot.medium->carrier();
+  if (carrier != slot.carrier) {
+    slot.carrier = carrier;
+    shard_.set_carrier(slot.id, carrier, now);
+    busy = true;
+  }
+  std::array<Buffer*, kBurst> frames;
+  const unsigned n = slot.medium->receive(frames);
+  if (slot.impairment == nullptr) {
+    for (unsigned i = 0; i < n; ++i) {
+      if (i + 1 < n) __builtin_prefetch(frames[i + 1]->data);
+      shard_.receive(slot.id, frames[i], now);
+    }
+    return busy || n > 0;
+  }
+  impaired_ = slot.id;
+  for (unsigned i = 0; i < n; ++i) slot.impairment->push(frames[i], now, to_link_);
+  if (slot.impairment->next_deadline() <= now) {
+    slot.impairment->pop_due(now, to_link_);
+    busy = true;
+  }
+  return busy || n > 0;
+}
+
+bool ShardLoop::take_rings(Time now) {
+  bool busy = false;
+  for (BufferRing* ring : rings_) {
+    Buffer* buffer = nullptr;
+    for (unsigned i = 0; i < kRingBudget && ring->pop(buffer); ++i) {
+      shard_.from_shard(buffer, now);
+      busy = true;
+    }
+  }
+  return busy;
+}
+
+bool ShardLoop::fire(Time now) {
+  bool busy = false;
+  // Each timer is an event of its own: its frames are pulled before the next (Link::expire).
+  while (shard_.next_deadline() <= now && shard_.expire(now)) {
+    busy = true;
+    pull_all(now);
+  }
+  return busy;
+}
+
+bool ShardLoop::pull(Slot& slot, Time now) {
+  if (!slot.link->wants_to_send()) return false;
+  unsigned room = std::min(slot.medium->room(), kPullBudget);
+  if (room == 0) {
+    blocked_ = true;
+    return false;
+  }
+  bool busy = false;
+  for (; room > 0 && shard_.next_frame(slot.id, now, frame_); --room) {
+    slot.medium->send(frame_);
+    busy = true;
+  }
+  return busy;
+}
+
+bool ShardLoop::pull_all(Time now) {
+  bool busy = false;
+  for (Slot* slot : active_) busy |= pull(*slot, now);
+  return busy;
+}
+
+bool ShardLoop::pass(Time now) {
+  now_ = now;
+  blocked_ = false;
+  bool busy = false;
+  for (Slot* slot : active_) busy |= receive(*slot, now);
+  busy |= take_rings(now);
+  busy |= fire(now);
+  if (owner_ != nullptr) busy |= owner_->work(now);
+  busy |= pull_all(now);
+  // Each pass, not only after send(): a device may have kept frames back for want of room.
+  for (phy::Port* medium : media_) medium->flush();
+  return busy;
+}
+
+Time ShardLoop::next_deadline() const {
+  Time deadline = shard_.next_deadline();
+  for (const Slot* slot : active_) {
+    if (slot->impairment == nullptr) continue;
+    deadline = std::min(deadline, slot->impairment->next_deadline());
+  }
+  return deadline;
+}
+
+bool ShardLoop::waiting() const {
+  if (owner_ != nullptr && owner_->waiting()) return true;
+  return std::any_of(rings_.begin(), rings_.end(),
+                     [](const BufferRing* ring) { return !ring->empty(); });
+}
+
+bool ShardLoop::wants_to_send() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Slot* slot) { return slot->link->wants_to_send(); });
+}
+
+}  // namespace mtl::runtime

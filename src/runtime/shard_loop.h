@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/frame_out.h"
+#include "network/node.h"
+#include "phy/impairment.h"
+#include "phy/port.h"
+#include "runtime/spsc_ring.h"
+
+namespace mtl::runtime {
+
+/// A ring of buffers from one shard to another. Made for all buffers that there are, it is never
+/// full.
+using BufferRing = SpscRing<Buffer*>;
+
+/// What the owner of a shard does in each pass of its own accord.
+class LoopOwner {
+ public:
+  /// Called once a pass when everything that came in has been handled and before frames are pulled:
+  /// to release what was delivered, to submit packets. Returns whether it did anything.
+  virtual bool work(Time now) = 0;
+  /// Asked before the thread sleeps, after the sleep was announced to other threads (Sleeper):
+  /// whether something that they left waits for work().
+  virtual bool waiting() { return false; }
+
+ protected:
+  ~LoopOwner() = default;
+};
+
+/// One shard of a node on its ports: carries frames, packets from other shards and the time to the
+/// shard, and pulls frames for the ports. No thread, no clock: pass() is called by a worker, or by
+/// an endpoint's progress. One thread.
+///
+/// The order of a pass: every port is received from (one burst each) before any is sent on, since
+/// what comes in on one makes frames on others; then rings, timers, the owner; then frames are
+/// pulled for every port whose link wants to send, as far as the port has room.
+class ShardLoop {
+ public:
+  static constexpr unsigned kBurst = 32;       ///< frames received from a port in a pass
+  static constexpr unsigned kPullBudget = 64;  ///< frames pulled for a port in a pass
+  static constexpr unsigned kRingBudget = 64;  ///< buffers taken from a ring in a pass
+
+  /// `shard` and `owner` (may be nullptr) outlive the loop.
+  explicit ShardLoop(network::Shard& shard, LoopOwner* owner = nullptr);
+  ShardLoop(const ShardLoop&) = delete;
+  ShardLoop& operator=(const ShardLoop&) = delete;
+
+  // Between passes. These may allocate.
+
+  /// Gives port `port` of the shard its medium, which outlives the attachment; the link sees the
+  /// medium's carrier in the next pass. What was attached before is detached first.
+  void attach(PortId port, phy::Port& medium, Time now);
+  /// Takes the medium away: the link loses its carrier (L8). nullptr if none was attached.
+  phy::Port* detach(PortId port, Time now);
+  /// Replaces the impairment of a port (nullptr: none) and returns the former; frames that it held
+  /// go on to the link. It stays with the port across attachments.
+  std::unique_ptr<phy::Impairment> set_impairment(PortId port,
+                                                  std::unique_ptr<phy::Impairment> impairment,
+                                                  Time now);
+  /// A ring from another shard, which outlives the loop.
+  void add_ring(BufferRing& ring) { rings_.push_back(&ring); }
+
+  /// One pass; `now` never goes back. Returns whether anything was done, or is left to do at once.
+  bool pass(Time now);
+
+  /// When pass() has something to do even if nothing comes in; kNever if never.
+  Time next_deadline() const;
+  /// Whether all that may come in rings a doorbell: every attached port has a wake_fd, and no frame
+  /// waits for a port without room.
+  bool has_bells() const { return all_ring_ && !blocked_; }
+  /// Whether another thread has left something: in a ring from another shard, or for the owner.
+  bool waiting() const;
+  /// Whether a link of an attached port has frames to send.
+  bool wants_to_send() const;
+
+  /// The media attached now.
+  std::span<phy::Port* const> media() const { return media_; }
+  phy::Port* medium(PortId port) const { return slots_[port.value()].medium; }
+  const phy::Impairment* impairment(PortId port) const {
+    return slots_[port.value()].impairment.get();
+  }
+  network::Shard& shard() { return shard_; }
+  const network::Shard& shard() const { return shard_; }
+
+ private:
+  struct Slot {
+    PortId id;
+    const link::Link* link = nullptr;
+    phy::Port* medium = nullptr;
+    bool carrier = false;
+    std::unique_ptr<phy::Impairment> impairment;
+  };
+
+  bool receive(Slot& slot, Time now);
+  bool take_rings(Time now);
+  bool fire(Time now);
+  bool pull(Slot& slot, Time now);
+  bool pull_all(Time now);
+  void renew_active();
+
+  network::Shard& shard_;
+  LoopOwner* owner_;
+  std::vector<Slot> slots_;        ///< by port id; of other shards' ports: no link
+  std::vector<Slot*> active_;      ///< those with a medium
+  std::vector<phy::Port*> media_;  ///< of active_
+  std::vector<BufferRing*> rings_;
+  std::function<void(Buffer*)> to_link_;  ///< where an impairment lets frames go; made once
+  PortId impaired_;                       ///< the port that to_link_ speaks of
+  Time now_{};
+  bool all_ring_ = true;
+  bool blocked_ = false;  ///< a link wants to send and its port has no room
+  link::FrameOut frame_;
+};
+
+}  // namespace mtl::runtime

@@ -18,7 +18,6 @@ ShardLoop::ShardLoop(network::Shard& shard, LoopOwner* owner) : shard_(shard), o
   }
   active_.reserve(ports);
   media_.reserve(ports);
-  to_link_ = [this](Buffer* frame) { shard_.receive(impaired_, frame, now_); };
 }
 
 void ShardLoop::renew_active() {
@@ -51,9 +50,9 @@ phy::Port* ShardLoop::detach(PortId port, Time now) {
 std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
     PortId port, std::unique_ptr<phy::Impairment> impairment, Time now) {
   Slot& slot = slots_[port.value()];
-  now_ = now;
-  impaired_ = port;
-  if (slot.impairment != nullptr) slot.impairment->pop_due(kNever, to_link_);
+  if (slot.impairment != nullptr) {
+    slot.impairment->pop_due(kNever, [&](Buffer* frame) { shard_.receive(port, frame, now); });
+  }
   return std::exchange(slot.impairment, std::move(impairment));
 }
 
@@ -74,10 +73,10 @@ bool ShardLoop::receive(Slot& slot, Time now) {
     }
     return busy || n > 0;
   }
-  impaired_ = slot.id;
-  for (unsigned i = 0; i < n; ++i) slot.impairment->push(frames[i], now, to_link_);
+  const auto to_link = [&](Buffer* frame) { shard_.receive(slot.id, frame, now); };
+  for (unsigned i = 0; i < n; ++i) slot.impairment->push(frames[i], now, to_link);
   if (slot.impairment->next_deadline() <= now) {
-    slot.impairment->pop_due(now, to_link_);
+    slot.impairment->pop_due(now, to_link);
     busy = true;
   }
   return busy || n > 0;
@@ -127,7 +126,6 @@ bool ShardLoop::pull_all(Time now) {
 }
 
 bool ShardLoop::pass(Time now) {
-  now_ = now;
   blocked_ = false;
   bool busy = false;
   for (Slot* slot : active_) busy |= receive(*slot, now);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -112,9 +111,6 @@ class ShardLoop {
   std::vector<Slot*> active_;      ///< those with a medium
   std::vector<phy::Port*> media_;  ///< of active_
   std::vector<BufferRing*> rings_;
-  std::function<void(Buffer*)> to_link_;  ///< where an impairment lets frames go; made once
-  PortId impaired_;                       ///< the port that to_link_ speaks of
-  Time now_{};
   bool all_ring_ = true;
   bool blocked_ = false;  ///< a link wants to send and its port has no room
   link::FrameOut frame_;

@@ -1,0 +1,271 @@
+#include "runtime/shard_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "test/unit/runtime/wire.h"
+
+namespace mtl::runtime {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using test::node_config;
+using test::routes;
+using test::TestNode;
+using test::Wire;
+using test::WirePort;
+
+constexpr PortId kPort0{0};
+constexpr PortId kPort1{1};
+
+/// Nodes 1 - 2 - 3 in a row; the middle one has ports 0 (to 1) and 1 (to 3).
+class Row : public testing::Test {
+ protected:
+  Row() {
+    left.loop.attach(kPort0, left_port, now);
+    middle.loop.attach(kPort0, middle_left, now);
+    middle.loop.attach(kPort1, middle_right, now);
+    right.loop.attach(kPort0, right_port, now);
+    for (TestNode* node : {&left, &middle, &right}) {
+      for (const PortId port : node->shard.ports()) node->shard.enable(port, now);
+    }
+  }
+
+  /// Passes of all nodes, a microsecond of virtual time between two rounds.
+  void run(Duration time) {
+    for (const Time end = now + time; now < end; now += microseconds(1)) {
+      left.loop.pass(now);
+      middle.loop.pass(now);
+      right.loop.pass(now);
+    }
+  }
+  void come_up() {
+    run(milliseconds(1));
+    ASSERT_TRUE(left.shard.link(kPort0)->usable());
+    ASSERT_TRUE(middle.shard.link(kPort0)->usable());
+    ASSERT_TRUE(middle.shard.link(kPort1)->usable());
+    ASSERT_TRUE(right.shard.link(kPort0)->usable());
+  }
+  static std::uint64_t data_out(const TestNode& node, PortId port) {
+    return node.shard.link(port)->counters().frames_out[0].get();
+  }
+
+  Time now{microseconds(1)};
+  Wire left_wire, right_wire;
+  TestNode left{node_config(1, 1), routes({{2, 0}, {3, 0}}, 1)};
+  TestNode middle{node_config(2, 2), routes({{1, 0}, {3, 1}}, 2)};
+  TestNode right{node_config(3, 1), routes({{1, 0}, {2, 0}}, 1)};
+  WirePort left_port{left_wire.a_to_b, left_wire.b_to_a, left.pool};
+  WirePort middle_left{left_wire.b_to_a, left_wire.a_to_b, middle.pool};
+  WirePort middle_right{right_wire.a_to_b, right_wire.b_to_a, middle.pool};
+  WirePort right_port{right_wire.b_to_a, right_wire.a_to_b, right.pool};
+};
+
+TEST_F(Row, BringsLinksUpAndForwards) {
+  come_up();
+  for (std::uint32_t i = 1; i <= 100; ++i) {
+    ASSERT_TRUE(left.send(3, i, 100, now));
+    run(microseconds(5));
+  }
+  run(milliseconds(1));
+  EXPECT_EQ(right.delivered_count, 100u);
+  EXPECT_EQ(right.last_number, 100u);
+  EXPECT_EQ(middle.shard.counters().forwarded.get(), 100u);
+  EXPECT_EQ(middle.shard.held(), 0u);
+}
+
+// A frame that comes in on one port leaves on the other in the same pass, whichever port is first.
+TEST_F(Row, ForwardsWithinOnePassInEitherDirection) {
+  come_up();
+  ASSERT_TRUE(left.send(3, 1, 100, now));
+  ASSERT_TRUE(right.send(1, 1, 100, now));
+  left.loop.pass(now);
+  right.loop.pass(now);
+  const std::uint64_t left_before = data_out(middle, kPort0);
+  const std::uint64_t right_before = data_out(middle, kPort1);
+  EXPECT_TRUE(middle.loop.pass(now));
+  EXPECT_EQ(data_out(middle, kPort0), left_before + 1);
+  EXPECT_EQ(data_out(middle, kPort1), right_before + 1);
+}
+
+TEST_F(Row, TellsWhetherAnythingWasDoneAndFlushesEachPass) {
+  come_up();
+  run(milliseconds(1));  // acks and credit have been told
+  const unsigned flushes = middle_left.flushes;
+  EXPECT_FALSE(middle.loop.pass(now));
+  EXPECT_EQ(middle_left.flushes, flushes + 1);
+  ASSERT_TRUE(left.send(2, 1, 10, now));
+  EXPECT_TRUE(left.loop.pass(now));
+}
+
+// L26: a frame is made only when the port has room; until then it waits as a packet.
+TEST_F(Row, L26_PullsNothingWhileThePortHasNoRoom) {
+  come_up();
+  run(milliseconds(1));
+  left_port.limit = 0;
+  const std::uint64_t before = data_out(left, kPort0);
+  ASSERT_TRUE(left.send(2, 7, 10, now));
+  left.loop.pass(now);
+  EXPECT_EQ(data_out(left, kPort0), before);
+  EXPECT_EQ(left.shard.link(kPort0)->queued(), 1u);
+  EXPECT_TRUE(left.loop.wants_to_send());
+  EXPECT_FALSE(left.loop.has_bells()) << "no bell rings when room comes back";
+
+  left_port.limit = 1;
+  left.loop.pass(now);
+  EXPECT_EQ(data_out(left, kPort0), before + 1);
+  EXPECT_EQ(left.shard.link(kPort0)->queued(), 0u);
+}
+
+TEST_F(Row, SendsNoMoreThanThereIsRoomFor) {
+  come_up();
+  run(milliseconds(1));
+  left_port.limit = 3;
+  for (std::uint32_t i = 0; i < 8; ++i) ASSERT_TRUE(left.send(2, i, 10, now));
+  const std::uint64_t before = data_out(left, kPort0);
+  left.loop.pass(now);
+  EXPECT_EQ(data_out(left, kPort0), before + 3);
+}
+
+TEST_F(Row, CarrierLossTakesTheLinkDownAndItsReturnBringsItUp) {
+  come_up();
+  left_port.up = false;
+  left.loop.pass(now);
+  EXPECT_EQ(left.shard.link(kPort0)->state(), link::State::kDown);
+  EXPECT_EQ(left.shard.link(kPort0)->down_reason(), link::DownReason::kNoCarrier);
+  left_port.up = true;
+  run(milliseconds(20));  // the peer learns of it by the new INIT (L7)
+  EXPECT_TRUE(left.shard.link(kPort0)->usable());
+  EXPECT_TRUE(middle.shard.link(kPort0)->usable());
+}
+
+TEST_F(Row, DetachIsLossOfCarrierAndAnotherMediumMayFollow) {
+  come_up();
+  EXPECT_EQ(left.loop.detach(kPort0, now), &left_port);
+  EXPECT_EQ(left.loop.detach(kPort0, now), nullptr);
+  EXPECT_EQ(left.shard.link(kPort0)->down_reason(), link::DownReason::kNoCarrier);
+  EXPECT_TRUE(left.loop.media().empty());
+  const std::uint64_t sent = left_port.counters().frames_out.get();
+  run(milliseconds(20));
+  EXPECT_EQ(left_port.counters().frames_out.get(), sent);
+
+  WirePort other(left_wire.a_to_b, left_wire.b_to_a, left.pool);
+  left.loop.attach(kPort0, other, now);
+  run(milliseconds(20));
+  EXPECT_TRUE(left.shard.link(kPort0)->usable());
+  EXPECT_GT(other.counters().frames_out.get(), 0u);
+}
+
+TEST_F(Row, KnowsTheNextDeadlineOfLinksAndOfDelayedFrames) {
+  come_up();
+  run(milliseconds(1));
+  const Time links = left.loop.next_deadline();
+  EXPECT_GT(links, now);
+  EXPECT_LT(links, kNever);
+
+  phy::ImpairmentConfig slow;
+  slow.delay = microseconds(300);
+  left.loop.set_impairment(kPort0, std::make_unique<phy::Impairment>(slow, 64), now);
+  ASSERT_TRUE(middle.send(1, 5, 10, now));
+  middle.loop.pass(now);
+  left.loop.pass(now);
+  EXPECT_EQ(left.delivered_count, 0u);
+  EXPECT_LE(left.loop.next_deadline(), now + microseconds(300));
+  now += microseconds(300);
+  EXPECT_TRUE(left.loop.pass(now));
+  EXPECT_EQ(left.delivered_count, 1u);
+}
+
+TEST_F(Row, AnImpairmentActsOnWhatArrivesAndEndsWhenItIsTakenAway) {
+  come_up();
+  phy::ImpairmentConfig all;
+  all.drop_ppm = 1'000'000;
+  EXPECT_EQ(left.loop.set_impairment(kPort0, std::make_unique<phy::Impairment>(all, 64), now),
+            nullptr);
+  ASSERT_TRUE(middle.send(1, 5, 10, now));
+  run(microseconds(100));
+  EXPECT_EQ(left.delivered_count, 0u);
+  const auto former = left.loop.set_impairment(kPort0, nullptr, now);
+  ASSERT_NE(former, nullptr);
+  EXPECT_GT(former->counters().dropped.get(), 0u);
+  run(milliseconds(10));  // L17 sends it again
+  EXPECT_EQ(left.delivered_count, 1u);
+}
+
+TEST_F(Row, FramesThatAFormerImpairmentHeldGoOnToTheLink) {
+  come_up();
+  phy::ImpairmentConfig slow;
+  slow.delay = milliseconds(900);
+  left.loop.set_impairment(kPort0, std::make_unique<phy::Impairment>(slow, 64), now);
+  ASSERT_TRUE(middle.send(1, 5, 10, now));
+  run(microseconds(10));
+  ASSERT_EQ(left.delivered_count, 0u);
+  left.loop.set_impairment(kPort0, nullptr, now);
+  EXPECT_EQ(left.delivered_count, 1u);
+}
+
+// Each expired timer is an event of its own whose frames leave before the next one is looked at.
+TEST_F(Row, FiresEveryDueTimerInOnePass) {
+  come_up();
+  run(milliseconds(1));
+  const std::uint64_t before = middle.shard.link(kPort0)->counters().frames_out[1].get() +
+                               middle.shard.link(kPort1)->counters().frames_out[1].get();
+  now += milliseconds(10);  // keepalive_interval of both links
+  middle.loop.pass(now);
+  EXPECT_EQ(middle.shard.link(kPort0)->counters().frames_out[1].get() +
+                middle.shard.link(kPort1)->counters().frames_out[1].get(),
+            before + 2);
+}
+
+// A node of two shards, a port each: what comes in on one shard's port leaves on the other's, and
+// the credit comes back (L20).
+TEST(Shards, CarryPacketsAndReturnsToEachOther) {
+  Time now{microseconds(1)};
+  Wire left_wire, right_wire;
+  TestNode left(node_config(1, 1), routes({{3, 0}}, 1));
+  TestNode right(node_config(3, 1), routes({{1, 0}}, 1));
+  network::Node node(node_config(2, 2, 2));
+  TestNode a(node.config(), routes({{1, 0}, {3, 1}}, 2), 0, &node);
+  TestNode b(node.config(), routes({{1, 0}, {3, 1}}, 2), 1, &node);
+  BufferRing a_to_b(2048), b_to_a(2048);
+  a.ring_to[1] = &a_to_b;
+  b.ring_to[0] = &b_to_a;
+  b.loop.add_ring(a_to_b);
+  a.loop.add_ring(b_to_a);
+  WirePort left_port(left_wire.a_to_b, left_wire.b_to_a, left.pool);
+  WirePort a_port(left_wire.b_to_a, left_wire.a_to_b, a.pool);
+  WirePort b_port(right_wire.a_to_b, right_wire.b_to_a, b.pool);
+  WirePort right_port(right_wire.b_to_a, right_wire.a_to_b, right.pool);
+  left.loop.attach(kPort0, left_port, now);
+  a.loop.attach(kPort0, a_port, now);
+  b.loop.attach(kPort1, b_port, now);
+  right.loop.attach(kPort0, right_port, now);
+  left.shard.enable(kPort0, now);
+  a.shard.enable(kPort0, now);
+  b.shard.enable(kPort1, now);
+  right.shard.enable(kPort0, now);
+  const auto round = [&] {
+    for (TestNode* n : {&left, &a, &b, &right}) n->loop.pass(now);
+    now += microseconds(1);
+  };
+  for (int i = 0; i < 1000; ++i) round();
+  ASSERT_TRUE(left.shard.link(kPort0)->usable());
+  ASSERT_TRUE(right.shard.link(kPort0)->usable());
+
+  // More packets than the ingress port has cells, so that returns must have come.
+  for (std::uint32_t sent = 0; sent < 200;) {
+    if (left.send(3, sent + 1, 100, now)) ++sent;
+    round();
+  }
+  for (int i = 0; i < 2000; ++i) round();
+  EXPECT_EQ(right.delivered_count, 200u);
+  EXPECT_EQ(right.last_number, 200u);
+  EXPECT_EQ(a.shard.link(kPort0)->occupied(Vc(0)), 0u);
+  EXPECT_FALSE(a.loop.waiting());
+  EXPECT_FALSE(b.loop.waiting());
+}
+
+}  // namespace
+}  // namespace mtl::runtime

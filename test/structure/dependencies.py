@@ -31,7 +31,7 @@ KNOWS = {
 # Third parties, as the include line begins, and the rooms that may use them. protobuf stands for the
 # messages of proto/ too.
 THIRD_PARTIES = {
-    "rte_": ["phy", "runtime", "switch", "tools"],
+    "rte_": ["phy/dpdk", "runtime", "switch", "tools"],
     "boost/": ["conformance", "control", "switch", "tools"],
     "google/protobuf/": ["control", "switch", "topology", "tools"],
     "mtlink/": ["control", "switch", "endpoint", "topology", "tools"],
@@ -41,6 +41,9 @@ THIRD_PARTIES = {
     "fmt/": ["sim", "conformance", "topology", "runtime", "endpoint", "switch", "control", "tools"],
     "CLI/": ["tools"],
 }
+
+# Parts of rooms that not everybody who knows the room may know: an endpoint carries no DPDK.
+PARTS = {"phy/dpdk/": ["phy/dpdk", "runtime", "switch", "tools"]}
 
 # The standard library as far as the core may use it; base has the CPU's instructions too.
 STANDARD = set("""
@@ -54,19 +57,26 @@ INSTRUCTIONS = {"immintrin.h", "nmmintrin.h", "x86intrin.h", "cpuid.h", "arm_acl
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def fault(room, included, rooms):
-    """Why `room` may not include `included`, or None. `rooms` are the names of all rooms."""
+def within(folder, places):
+    """Whether `folder` (below src/) is one of `places` or inside one."""
+    return any(folder == p or folder.startswith(p + "/") for p in places)
+
+
+def fault(folder, included, rooms):
+    """Why a file in `folder` may not include `included`, or None. `rooms` are the names of all rooms."""
+    room = folder.split("/")[0]
     first = included.split("/")[0]
     if "/" in included and first in rooms:
+        for part, allowed in PARTS.items():
+            if included.startswith(part) and not within(folder, allowed):
+                return f"{folder} may not know {part}"
         known = KNOWS.get(room, [])
         if first == room or known is None or first in known or included in known:
             return None
         return f"{room} may not know {first}"
-    if "/" not in included and included.endswith(".h") and room not in CORE:
-        pass  # a system header, or a third party named below
     for prefix, allowed in THIRD_PARTIES.items():
         if included.startswith(prefix):
-            return None if room in allowed else f"{room} may not use {prefix.rstrip('/_')}"
+            return None if within(folder, allowed) else f"{folder} may not use {prefix.rstrip('/_')}"
     if room not in CORE or included in STANDARD:
         return None
     if room == "base" and included in INSTRUCTIONS:
@@ -75,13 +85,13 @@ def fault(room, included, rooms):
 
 
 def faults_of(path, text, rooms):
-    room = path.split("/")[1]
+    folder = "/".join(path.split("/")[1:-1])
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
             continue
-        why = fault(room, match.group(2), rooms)
+        why = fault(folder, match.group(2), rooms)
         if why:
             found.append(f"{path}:{number}: {why}: {line.strip()}")
     return found
@@ -95,6 +105,8 @@ def self_test(report):
         "past a room's share": ("src/sim/x.h", '#include "phy/port.h"'),
         "DPDK in the core": ("src/link/x.cc", "#include <rte_mbuf.h>"),
         "DPDK at an endpoint": ("src/endpoint/x.cc", "#include <rte_ethdev.h>"),
+        "DPDK in the common part of the PHY": ("src/phy/x.cc", "#include <rte_mbuf.h>"),
+        "the PHY's DPDK part at an endpoint": ("src/endpoint/x.cc", '#include "phy/dpdk/eal.h"'),
         "Boost in the core": ("src/network/x.cc", "#  include <boost/asio.hpp>"),
         "a thread": ("src/network/x.cc", "#include <thread>"),
         "a lock": ("src/link/x.cc", "#include <mutex>"),
@@ -112,6 +124,7 @@ def self_test(report):
         "downwards": ("src/network/x.h", '#include "link/link.h"\n#include "base/ids.h"'),
         "the share": ("src/sim/x.h", '#include "phy/impairment.h"'),
         "the standard library": ("src/link/x.h", "#include <chrono>\n#include <vector>"),
+        "DPDK in the PHY's DPDK part": ("src/phy/dpdk/x.cc", '#include <rte_mbuf.h>\n#include "phy/dpdk/eal.h"'),
         "the program": ("src/tools/x.cc", "#include <CLI/CLI.hpp>\n#include <rte_eal.h>"),
     }
     for what, (path, text) in good.items():

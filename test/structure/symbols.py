@@ -16,7 +16,7 @@ C_ALLOWED = set("""
     memcpy memmove memset memcmp memchr strlen strcmp strncmp abort
     __assert_fail __stack_chk_fail __cxa_atexit __dso_handle _GLOBAL_OFFSET_TABLE_
     __cpu_model __cpu_indicator_init __gxx_personality_v0 _Unwind_Resume
-    snprintf __snprintf_chk __memcpy_chk __memmove_chk __memset_chk
+    __popcountdi2 snprintf __snprintf_chk __memcpy_chk __memmove_chk __memset_chk
     """.split())
 
 # C++ by demangled name: memory, exceptions (of the standard library's own checks), containers, text.

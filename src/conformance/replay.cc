@@ -194,7 +194,8 @@ class Bench {
   bool given_up_ = false;
   bool recording_ = true;  ///< false once the trace has ended
   bool books_wrong_ = false;
-  std::size_t next_frame_ = 0;
+  std::vector<const TraceFrame*> received_;  ///< frames for the device, in the file's order
+  std::size_t next_frame_ = 0;               ///< in received_
   std::size_t next_stimulus_ = 0;
   std::size_t submits_ = 0;
   std::vector<std::size_t> bring_ups_;  ///< done, by port
@@ -215,7 +216,11 @@ Bench::Bench(const Trace& trace, std::size_t shards)
       node_(config_for(trace, shards)) {
   outcome_.sent.resize(trace.ports.size());
   for (const TraceFrame& frame : trace.frames) {
-    if (!frame.received) ++allowed_[frame.port.value()];
+    if (frame.received) {
+      received_.push_back(&frame);
+    } else {
+      ++allowed_[frame.port.value()];
+    }
   }
   if (auto table = network::RouteTable::build(trace.routes, trace.ports.size())) {
     table_ = std::move(*table);
@@ -252,7 +257,7 @@ Outcome Bench::run() {
 
 Time Bench::next_time() const {
   Time at = kNever;
-  if (next_frame_ < trace_.frames.size()) at = trace_.frames[next_frame_].at;
+  if (next_frame_ < received_.size()) at = received_[next_frame_]->at;
   if (next_stimulus_ < trace_.stimuli.size()) at = std::min(at, trace_.stimuli[next_stimulus_].at);
   for (const auto& seat : seats_) at = std::min(at, seat->shard->next_deadline());
   return std::max(at, now_);
@@ -261,11 +266,10 @@ Time Bench::next_time() const {
 /// All events of one time, in C2's order.
 void Bench::step_to(Time now) {
   now_ = now;
-  for (; next_frame_ < trace_.frames.size() && trace_.frames[next_frame_].at == now;
-       ++next_frame_) {
-    if (trace_.frames[next_frame_].received) receive(trace_.frames[next_frame_]);
+  for (; next_frame_ < received_.size() && received_[next_frame_]->at <= now; ++next_frame_) {
+    receive(*received_[next_frame_]);
   }
-  for (; next_stimulus_ < trace_.stimuli.size() && trace_.stimuli[next_stimulus_].at == now;
+  for (; next_stimulus_ < trace_.stimuli.size() && trace_.stimuli[next_stimulus_].at <= now;
        ++next_stimulus_) {
     apply(trace_.stimuli[next_stimulus_]);
   }

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+
+/// Frames in words, for reports. Made for any bytes: what a broken device sends is shown as far as
+/// it can be. Reads the bytes by itself, so that a fault of link/codec does not hide itself.
+namespace mtl::conformance {
+
+struct DescribedField {
+  std::string name;
+  std::string value;
+  friend bool operator==(const DescribedField&, const DescribedField&) = default;
+};
+
+/// The fields of an untagged frame in the order of the wire (protocol page, sections 1 to 4), CRCs
+/// judged.
+std::vector<DescribedField> describe(std::span<const std::byte> frame);
+
+/// One line: kind and the fields that tell frames of a kind apart.
+std::string summary(std::span<const std::byte> frame);
+
+/// Both frames field by field, a line each, "*" at those that differ; an absent frame leaves its
+/// side empty. Each line begins with `indent`.
+std::string side_by_side(const std::optional<std::vector<std::byte>>& expected,
+                         const std::optional<std::vector<std::byte>>& got,
+                         const std::string& indent);
+
+/// "1.234567890 s" (nanoseconds in groups of three).
+std::string time_text(Time at);
+
+}  // namespace mtl::conformance

@@ -1,0 +1,506 @@
+#include "conformance/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/heap_pool.h"
+#include "link/frame_out.h"
+#include "network/node.h"
+
+namespace mtl::conformance {
+namespace {
+
+/// Frames beyond the trace's that a port may send before a replay is given up: a core that never
+/// stops must not take the machine with it.
+constexpr std::size_t kFramesTooMany = 1000;
+/// Timers that may fire at one instant, likewise.
+constexpr std::size_t kTimersAtOnce = 100'000;
+/// Memory for the buffers of a shard, bytes: what needs more is no trace to replay here.
+constexpr std::size_t kMaxPool = std::size_t{1} << 30;
+/// What the node's own replies and errors need at least.
+constexpr std::size_t kMinRoom = 256;
+
+std::uint32_t room_for(const Trace& trace) {
+  std::size_t room = kMinRoom;
+  for (const TraceFrame& frame : trace.frames) room = std::max(room, frame.bytes.size());
+  for (const Stimulus& stimulus : trace.stimuli) room = std::max(room, stimulus.packet.size());
+  return static_cast<std::uint32_t>(room);
+}
+
+/// A buffer for every packet that comes in or is made here, and one for an echo error about each.
+std::uint32_t buffers_for(const Trace& trace) {
+  const std::size_t packets = trace.frames.size() + trace.stimuli.size();
+  return static_cast<std::uint32_t>(
+      std::min(2 * packets + 16, kMaxPool / (room_for(trace) + kHeadroom)));
+}
+
+network::NodeConfig config_for(const Trace& trace, std::size_t shards) {
+  network::NodeConfig config;
+  config.node = trace.node;
+  config.shards = shards;
+  // C4: the bound of N13 is never reached in traces.
+  config.own_limit = static_cast<std::uint32_t>(trace.frames.size() + trace.stimuli.size() + 1);
+  for (std::size_t i = 0; i < trace.ports.size(); ++i) {
+    config.ports.push_back(trace.ports[i].config);
+    config.ports.back().shard = ShardId{static_cast<std::uint8_t>(i % shards)};
+  }
+  return config;
+}
+
+DropCounts counts(const DropCounters& drops, DropLayer layer) {
+  DropCounts result;
+  for (std::size_t i = 0; i < kDropInfo.size(); ++i) {
+    const auto reason = static_cast<Drop>(i);
+    if (kDropInfo[i].layer == layer && drops.get(reason) != 0) result[reason] = drops.get(reason);
+  }
+  return result;
+}
+
+std::uint64_t total(const DropCounts& drops) {
+  std::uint64_t sum = 0;
+  for (const auto& [reason, count] : drops) sum += count;
+  return sum;
+}
+
+/// A node in virtual time, its ports joined to a trace.
+class Bench {
+ public:
+  Bench(const Trace& trace, std::size_t shards);
+  Outcome run();
+
+ private:
+  /// A shard's own pool: buffers must come back to it on the shard's own thread, which here is:
+  /// while that shard is being called.
+  class Pool final : public BufferPool {
+   public:
+    Pool(Bench& bench, ShardId shard)
+        : bench_(bench), shard_(shard), heap_(buffers_for(bench.trace_), room_for(bench.trace_)) {}
+    Buffer* take() override {
+      Buffer* buffer = heap_.take();
+      if (buffer == nullptr) return nullptr;
+      buffer->pool = this;
+      taken_.insert(buffer);
+      return buffer;
+    }
+    void give(Buffer* buffer) override {
+      if (bench_.called_ != shard_) {
+        complain(fmt::format("shard {} gives a buffer of shard {} back to its pool itself",
+                             bench_.called_.value(), shard_.value()));
+      }
+      if (taken_.erase(buffer) == 0) {
+        return complain(fmt::format("a buffer of shard {} is given back twice", shard_.value()));
+      }
+      buffer->pool = &heap_;
+      heap_.give(buffer);
+    }
+    bool exclusive(const Buffer&) const override { return true; }
+    std::uint32_t room() const override { return heap_.room(); }
+    std::uint32_t available() const override { return heap_.available(); }
+    std::size_t taken() const { return taken_.size(); }
+
+   private:
+    void complain(std::string what) {
+      if (!complained_) bench_.fault(std::move(what));
+      complained_ = true;
+    }
+
+    Bench& bench_;
+    ShardId shard_;
+    HeapPool heap_;
+    std::unordered_set<Buffer*> taken_;
+    bool complained_ = false;  ///< once is enough
+  };
+
+  /// A shard and its owner, which knows which shard calls.
+  class Seat final : public network::ShardOwner {
+   public:
+    Seat(Bench& bench, ShardId id)
+        : pool(bench, id),
+          shard(std::make_unique<network::Shard>(bench.node_, id, pool, *this)),
+          bench_(bench),
+          id_(id) {}
+    void delivered(Buffer* packet, PortId port, Vc vc) override {
+      bench_.note_delivery(*packet, port, vc);
+      bench_.delivered_.push_back({packet, id_});
+    }
+    void answered(const Buffer& request, PortId port, Vc vc) override {
+      bench_.note_delivery(request, port, vc);
+    }
+    void pass(ShardId to, Buffer* buffer) override { bench_.passing_.push_back({buffer, to}); }
+    link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override {
+      return bench_.next_bring_up(port, last_epoch);
+    }
+    void link_changed(PortId) override {}
+
+    Pool pool;
+    std::unique_ptr<network::Shard> shard;
+
+   private:
+    Bench& bench_;
+    ShardId id_;
+  };
+
+  /// A buffer, and the shard that gave it or shall get it.
+  struct Parcel {
+    Buffer* buffer;
+    ShardId shard;
+  };
+
+  ShardId owner_of(PortId port) const {
+    return ShardId{static_cast<std::uint8_t>(port.value() % seats_.size())};
+  }
+  /// The shard, to be called: from here on it is the one that runs.
+  network::Shard& call(ShardId id) {
+    called_ = id;
+    return *seats_[id.value()]->shard;
+  }
+  network::Shard& call(PortId port) { return call(owner_of(port)); }
+  const network::Shard& view(PortId port) const { return *seats_[owner_of(port).value()]->shard; }
+
+  // Events (C2). After each, what it makes is carried between the shards and its frames leave.
+  void receive(const TraceFrame& frame);
+  void apply(const Stimulus& stimulus);
+  void submit(const std::vector<std::byte>& packet);
+  void release(std::size_t count);
+  bool expire();
+  void finish_event();
+  void settle();
+  void pull();
+  void check_books();
+
+  void step_to(Time now);
+  Time next_time() const;
+  void close();
+  void check_empty();
+
+  // What the seats hear.
+  void note_delivery(const Buffer& packet, PortId port, Vc vc);
+  link::BringUp next_bring_up(PortId port, std::uint8_t last_epoch);
+
+  Buffer* fill(ShardId shard, std::span<const std::byte> bytes);
+  void fault(std::string what, std::optional<PortId> port = std::nullopt);
+
+  const Trace& trace_;
+  Outcome outcome_;
+  Time now_{};
+  bool given_up_ = false;
+  bool recording_ = true;  ///< false once the trace has ended
+  bool books_wrong_ = false;
+  std::vector<const TraceFrame*> received_;  ///< frames for the device, in the file's order
+  std::size_t next_frame_ = 0;               ///< in received_
+  std::size_t next_stimulus_ = 0;
+  std::size_t submits_ = 0;
+  std::vector<std::size_t> bring_ups_;  ///< done, by port
+  std::vector<std::size_t> allowed_;  ///< frames that a port may send before the replay is given up
+  std::deque<Parcel> passing_;        ///< on their way between shards
+  std::deque<Parcel> delivered_;      ///< taken by the owner and not released, oldest first
+
+  network::Node node_;
+  network::RouteTable table_;
+  std::vector<std::unique_ptr<Seat>> seats_;
+  ShardId called_{};  ///< the shard that runs
+};
+
+Bench::Bench(const Trace& trace, std::size_t shards)
+    : trace_(trace),
+      bring_ups_(trace.ports.size()),
+      allowed_(trace.ports.size(), kFramesTooMany),
+      node_(config_for(trace, shards)) {
+  outcome_.sent.resize(trace.ports.size());
+  for (const TraceFrame& frame : trace.frames) {
+    if (frame.received) {
+      received_.push_back(&frame);
+    } else {
+      ++allowed_[frame.port.value()];
+    }
+  }
+  if (auto table = network::RouteTable::build(trace.routes, trace.ports.size())) {
+    table_ = std::move(*table);
+  } else {
+    fault(table.error().message);
+  }
+  for (std::size_t i = 0; i < shards; ++i) {
+    seats_.push_back(std::make_unique<Seat>(*this, ShardId{static_cast<std::uint8_t>(i)}));
+    seats_.back()->shard->set_table(&table_);
+  }
+}
+
+Outcome Bench::run() {
+  for (const TracePort& port : trace_.ports) {  // C1: carrier from the start
+    const PortId id = port.config.link.port;
+    call(id).set_carrier(id, true, now_);
+    finish_event();
+  }
+  for (Time at = next_time(); at <= trace_.end && !given_up_; at = next_time()) step_to(at);
+  now_ = trace_.end;
+  outcome_.node_drops.clear();
+  for (const auto& seat : seats_) {
+    for (const auto& [reason, count] : counts(seat->shard->counters().drops, DropLayer::kNetwork)) {
+      outcome_.node_drops[reason] += count;
+    }
+  }
+  for (const TracePort& port : trace_.ports) {
+    const PortId id = port.config.link.port;
+    outcome_.port_drops.push_back(counts(view(id).link(id)->counters().drops, DropLayer::kLink));
+  }
+  close();
+  return std::move(outcome_);
+}
+
+Time Bench::next_time() const {
+  Time at = kNever;
+  if (next_frame_ < received_.size()) at = received_[next_frame_]->at;
+  if (next_stimulus_ < trace_.stimuli.size()) at = std::min(at, trace_.stimuli[next_stimulus_].at);
+  for (const auto& seat : seats_) at = std::min(at, seat->shard->next_deadline());
+  return std::max(at, now_);
+}
+
+/// All events of one time, in C2's order.
+void Bench::step_to(Time now) {
+  now_ = now;
+  for (; next_frame_ < received_.size() && received_[next_frame_]->at <= now; ++next_frame_) {
+    receive(*received_[next_frame_]);
+  }
+  for (; next_stimulus_ < trace_.stimuli.size() && trace_.stimuli[next_stimulus_].at <= now;
+       ++next_stimulus_) {
+    apply(trace_.stimuli[next_stimulus_]);
+  }
+  std::size_t timers = 0;
+  while (!given_up_ && expire()) {
+    if (++timers < kTimersAtOnce) continue;
+    fault(fmt::format("{} timers fired at one instant", timers));
+    given_up_ = true;
+  }
+  for (const auto& seat : seats_) {
+    if (given_up_ || seat->shard->next_deadline() > now) continue;
+    fault(fmt::format("shard {} has a deadline at {} ns that expire() does not pass",
+                      seat->shard->id().value(), nanos(seat->shard->next_deadline())));
+    given_up_ = true;
+  }
+}
+
+void Bench::receive(const TraceFrame& frame) {
+  outcome_.capture.push_back({now_, frame.bytes});
+  Buffer* buffer = fill(owner_of(frame.port), frame.bytes);
+  if (buffer == nullptr) return;
+  call(frame.port).receive(frame.port, buffer, now_);
+  finish_event();
+}
+
+void Bench::apply(const Stimulus& stimulus) {
+  using Do = Stimulus::Do;
+  const PortId port = stimulus.port;
+  switch (stimulus.what) {
+    case Do::kEnable:
+      call(port).enable(port, now_);
+      break;
+    case Do::kDisable:
+      call(port).disable(port, now_);
+      break;
+    case Do::kCarrierDown:
+      call(port).set_carrier(port, false, now_);
+      break;
+    case Do::kCarrierUp:
+      call(port).set_carrier(port, true, now_);
+      break;
+    case Do::kSubmit:
+      submit(stimulus.packet);
+      break;
+    case Do::kRelease:
+      release(stimulus.count);
+      break;
+  }
+  finish_event();
+}
+
+void Bench::submit(const std::vector<std::byte>& packet) {
+  // In turn, so that with several shards some packets are routed where their port is, and some not.
+  const ShardId id{static_cast<std::uint8_t>(submits_++ % seats_.size())};
+  Buffer* buffer = fill(id, packet);
+  if (buffer == nullptr) return;
+  if (call(id).submit(buffer, now_) == network::Submit::kTaken) return;
+  give_back(buffer);
+  fault("a submit was refused (N13), which traces never reach (C4)");
+}
+
+/// The oldest `count` delivered packets, or as many as there are: a trace may say "all" by a large
+/// number.
+void Bench::release(std::size_t count) {
+  for (count = std::min(count, delivered_.size()); count > 0; --count) {
+    const Parcel parcel = delivered_.front();
+    delivered_.pop_front();
+    call(parcel.shard).release(parcel.buffer, now_);
+  }
+}
+
+/// Fires one timer: the first of the lowest port that has one due, whichever shard owns it (C2).
+bool Bench::expire() {
+  for (const TracePort& port : trace_.ports) {
+    const PortId id = port.config.link.port;
+    if (!call(id).expire(id, now_)) continue;
+    finish_event();
+    return true;
+  }
+  return false;
+}
+
+void Bench::finish_event() {
+  settle();
+  pull();
+  check_books();
+}
+
+/// Carries what shards pass, and releases what is consumed at once, until nothing moves.
+void Bench::settle() {
+  while (!passing_.empty() || (trace_.consume && !delivered_.empty())) {
+    if (!passing_.empty()) {
+      const Parcel parcel = passing_.front();
+      passing_.pop_front();
+      call(parcel.shard).from_shard(parcel.buffer, now_);
+    } else {
+      release(1);
+    }
+  }
+}
+
+/// The frames of an event leave at its time (C2): every port until nothing comes.
+void Bench::pull() {
+  link::FrameOut out;
+  for (bool any = true; any && !given_up_;) {
+    any = false;
+    for (const TracePort& port : trace_.ports) {
+      const PortId id = port.config.link.port;
+      while (!given_up_ && call(id).next_frame(id, now_, out)) {
+        any = true;
+        std::vector<std::byte> bytes(out.length());
+        out.write(bytes.data());
+        auto& sent = outcome_.sent[id.value()];
+        if (recording_) {
+          outcome_.capture.push_back({now_, bytes});
+          sent.push_back({now_, std::move(bytes)});
+        }
+        if (sent.size() < allowed_[id.value()]) continue;
+        fault(fmt::format("sent {} frames more than the trace has; given up", kFramesTooMany), id);
+        given_up_ = true;
+      }
+    }
+    settle();
+  }
+}
+
+/// ShardCounters: the books balance between events.
+void Bench::check_books() {
+  for (const auto& seat : seats_) {
+    const network::ShardCounters& c = seat->shard->counters();
+    const std::uint64_t dropped =
+        total(counts(c.drops, DropLayer::kNetwork)) + c.drops.get(Drop::kNoBuffer);
+    const std::uint64_t in = c.accepted.get() + c.made.get() + c.passed_in.get();
+    const std::uint64_t out =
+        c.acked.get() + c.delivered.get() + dropped + c.passed_out.get() + seat->shard->held();
+    if (in == out || books_wrong_) continue;
+    books_wrong_ = true;  // once wrong, they stay so
+    fault(fmt::format(
+        "the books of shard {} do not balance: accepted {} + made {} + passed in {} = {}, but "
+        "acked {} + delivered {} + dropped {} + passed out {} + held {} = {}",
+        seat->shard->id().value(), c.accepted.get(), c.made.get(), c.passed_in.get(), in,
+        c.acked.get(), c.delivered.get(), dropped, c.passed_out.get(), seat->shard->held(), out));
+  }
+}
+
+/// Ends the node after the trace, as an owner would, and looks whether anything is lost.
+void Bench::close() {
+  recording_ = false;
+  release(delivered_.size());
+  finish_event();
+  for (const TracePort& port : trace_.ports) {
+    const PortId id = port.config.link.port;
+    call(id).disable(id, now_);
+    finish_event();
+  }
+  release(delivered_.size());
+  settle();
+  if (!given_up_) check_empty();
+}
+
+/// Every packet is gone and every link down: no cell is occupied, and every buffer is back.
+void Bench::check_empty() {
+  for (const TracePort& port : trace_.ports) {
+    const PortId id = port.config.link.port;
+    const link::Link& link = *view(id).link(id);
+    for (std::uint8_t vc = 0; vc < kVcs; ++vc) {
+      if (link.occupied(Vc{vc}) == 0) continue;
+      fault(fmt::format("{} cells of vc {} are still occupied when every packet is gone",
+                        link.occupied(Vc{vc}), vc),
+            id);
+    }
+  }
+  for (const auto& seat : seats_) {
+    const unsigned id = seat->shard->id().value();
+    if (seat->shard->held() != 0) {
+      fault(fmt::format("shard {} still holds {} packets when all its links are down", id,
+                        seat->shard->held()));
+    }
+    called_ = seat->shard->id();
+    seat->shard.reset();
+    if (seat->pool.taken() == 0) continue;
+    fault(fmt::format("{} buffers of shard {} were not given back", seat->pool.taken(), id));
+  }
+}
+
+void Bench::note_delivery(const Buffer& packet, PortId port, Vc vc) {
+  if (!recording_) return;
+  const auto bytes = packet.bytes();
+  outcome_.deliveries.push_back({now_, port, vc, {bytes.begin(), bytes.end()}});
+}
+
+link::BringUp Bench::next_bring_up(PortId port, std::uint8_t last_epoch) {
+  const auto& listed = trace_.ports[port.value()].bring_ups;
+  const std::size_t done = bring_ups_[port.value()]++;
+  if (done < listed.size()) return listed[done];
+  if (recording_) {
+    fault(fmt::format("begins bring-up {}, the trace lists {}", done + 1, listed.size()), port);
+  }
+  // Any numbers that keep L4: the replay has failed already.
+  return {static_cast<std::uint32_t>(done + 1), static_cast<std::uint8_t>(last_epoch == 1 ? 2 : 1)};
+}
+
+Buffer* Bench::fill(ShardId shard, std::span<const std::byte> bytes) {
+  BufferPool& pool = seats_[shard.value()]->pool;
+  Buffer* buffer = pool.take();
+  if (buffer == nullptr) {
+    if (!given_up_) fault("every buffer is in use: the core keeps some, or the trace is too long");
+    given_up_ = true;
+    return nullptr;
+  }
+  std::memcpy(buffer->data, bytes.data(), bytes.size());
+  buffer->length = static_cast<std::uint32_t>(bytes.size());
+  buffer->tailroom -= buffer->length;
+  return buffer;
+}
+
+void Bench::fault(std::string what, std::optional<PortId> port) {
+  if (port) what = fmt::format("port {}: {}", port->value(), what);
+  Difference difference;
+  difference.at = now_;
+  difference.port = port;
+  difference.what = std::move(what);
+  outcome_.faults.push_back(std::move(difference));
+}
+
+}  // namespace
+
+Outcome run(const Trace& trace, const ReplayOptions& options) {
+  const std::size_t shards =
+      std::clamp<std::size_t>(options.shards, 1, std::numeric_limits<std::uint8_t>::max());
+  return Bench(trace, shards).run();
+}
+
+}  // namespace mtl::conformance

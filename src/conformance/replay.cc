@@ -341,15 +341,20 @@ void Bench::release(std::size_t count) {
   }
 }
 
-/// Fires one timer: the first of the lowest port that has one due, whichever shard owns it (C2).
+/// Fires one timer: the first of the lowest port that has one due, whichever shard owns it (C2). A
+/// shard that is alone keeps the order of ports itself.
 bool Bench::expire() {
-  for (const TracePort& port : trace_.ports) {
-    const PortId id = port.config.link.port;
-    if (!call(id).expire(id, now_)) continue;
-    finish_event();
-    return true;
+  bool fired = false;
+  if (seats_.size() == 1) {
+    fired = call(ShardId{0}).expire(now_);
+  } else {
+    fired = std::any_of(trace_.ports.begin(), trace_.ports.end(), [&](const TracePort& port) {
+      const PortId id = port.config.link.port;
+      return call(id).expire(id, now_);
+    });
   }
-  return false;
+  if (fired) finish_event();
+  return fired;
 }
 
 void Bench::finish_event() {

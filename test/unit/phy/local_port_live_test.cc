@@ -107,6 +107,85 @@ TEST(LocalPortLive, PingPongBetweenSleepersLosesNoWakeUp) {
   EXPECT_FALSE(lost_wake_up);
 }
 
+// Lets two threads start each round at the same moment, as nearly as it goes.
+class Rounds {
+ public:
+  // Called by both threads; returns when both have come.
+  void meet() {
+    const std::uint64_t round = arrived_.fetch_add(1) / 2;
+    for (int spins = 0; arrived_.load() < 2 * (round + 1); ++spins) {
+      if (spins > 1000) std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::atomic<std::uint64_t> arrived_{0};
+};
+
+constexpr std::uint64_t kRaces = 100'000;
+
+// A side's delay in a race: together they sweep over which comes first, and by how much.
+void dawdle(std::uint64_t steps) {
+  for (std::atomic<std::uint64_t> step{0}; step < steps; ++step) {
+  }
+}
+
+// Lets `sleeper` arm against `move`. Either it sees what was done and stays awake, or the mover
+// sees that it sleeps and the bell has rung. Returns how often neither was so.
+template <class Prepare, class Move, class Tidy>
+std::uint64_t lost_wake_ups(Port& sleeper, Prepare prepare, Move move, Tidy tidy) {
+  Rounds rounds;
+  std::thread mover([&] {
+    for (std::uint64_t race = 0; race < kRaces; ++race) {
+      prepare();
+      rounds.meet();
+      dawdle(race / 64 % 4);
+      move();
+      rounds.meet();
+    }
+  });
+  std::uint64_t lost = 0;
+  for (std::uint64_t race = 0; race < kRaces; ++race) {
+    tidy();
+    rounds.meet();
+    dawdle(race % 64);
+    const bool sleeps = sleeper.arm();
+    rounds.meet();
+    pollfd poll_fd{sleeper.traits().wake_fd, POLLIN, 0};
+    if (sleeps && ::poll(&poll_fd, 1, 0) != 1) ++lost;
+    sleeper.disarm();
+  }
+  mover.join();
+  return lost;
+}
+
+TEST(LocalPortLive, ArmingAgainstAFrameIsNeverLost) {
+  LocalPair pair;
+  const OutFrame out(16, 1);
+  const auto prepare = [&] {
+    if (pair.switch_end->room() > 0) pair.switch_end->send(out.frame);
+  };
+  const auto move = [&] { pair.switch_end->flush(); };
+  const auto tidy = [&] { take(*pair.endpoint); };
+  EXPECT_EQ(lost_wake_ups(*pair.endpoint, prepare, move, tidy), 0u);
+}
+
+TEST(LocalPortLive, ArmingAgainstRoomIsNeverLost) {
+  LocalPair pair;
+  const OutFrame out(2048 - 30, 1);
+  const auto tidy = [&] {
+    while (pair.endpoint->room() > 0) pair.endpoint->send(out.frame);
+    pair.endpoint->flush();
+  };
+  const auto move = [&] {
+    Buffer* frame[1];
+    if (pair.switch_end->receive(frame) > 0) give_back(frame[0]);
+  };
+  EXPECT_EQ(lost_wake_ups(
+                *pair.endpoint, [] {}, move, tidy),
+            0u);
+}
+
 // The child: sends without end, and takes what comes.
 [[noreturn]] void run_child(LocalPortFds fds) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -16,10 +16,12 @@ enum class DropLayer : std::uint8_t { kPhy, kLink, kNetwork };
 /// metrics. Link and network names are the protocol page's; kPhy and `no_buffer` are local.
 enum class Drop : std::uint8_t {
   // PHY: of the device and of impairments, never of the protocol.
-  kImpaired,    ///< dropped by a configured impairment
-  kNoBuffer,    ///< no buffer for a frame that came in, or for a reply or error of the node's own
-  kTooLong,     ///< longer than a buffer or than the device carries
-  kBrokenRing,  ///< a record of a local port that its peer wrote wrong
+  kImpaired,     ///< dropped by a configured impairment
+  kNoBuffer,     ///< no buffer for a frame that came in, or for a reply or error of the node's own
+  kTooLong,      ///< longer than a buffer or than the device carries
+  kBrokenRing,   ///< a record of a local port that its peer wrote wrong
+  kNotSent,      ///< the device did not send it and said so, or lost its carrier first
+  kNotReceived,  ///< lost by the device or in its ring
   // Link, per port (L3, L5, L6, L11, L12, L16).
   kForeign,
   kMalformed,
@@ -54,6 +56,8 @@ inline constexpr std::array<DropInfo, static_cast<std::size_t>(Drop::kCount)> kD
     {DropLayer::kPhy, "no_buffer"},
     {DropLayer::kPhy, "too_long"},
     {DropLayer::kPhy, "broken_ring"},
+    {DropLayer::kPhy, "not_sent"},
+    {DropLayer::kPhy, "not_received"},
     {DropLayer::kLink, "foreign"},
     {DropLayer::kLink, "malformed"},
     {DropLayer::kLink, "bad_header_crc"},
@@ -85,7 +89,7 @@ constexpr std::string_view name(Drop reason) {
 /// One counter for each reason; one writer.
 class DropCounters {
  public:
-  void add(Drop reason) { counters_[static_cast<std::size_t>(reason)].add(); }
+  void add(Drop reason, std::uint64_t n = 1) { counters_[static_cast<std::size_t>(reason)].add(n); }
   std::uint64_t get(Drop reason) const { return counters_[static_cast<std::size_t>(reason)].get(); }
 
  private:

@@ -42,7 +42,8 @@ TEST(Drop, NetworkNamesAreThePages) {
 }
 
 TEST(Drop, PhyNames) {
-  EXPECT_EQ(names_of(DropLayer::kPhy), (Names{"impaired", "no_buffer", "too_long", "broken_ring"}));
+  EXPECT_EQ(names_of(DropLayer::kPhy), (Names{"impaired", "no_buffer", "too_long", "broken_ring",
+                                              "not_sent", "not_received"}));
 }
 
 // The table stands beside the list: an entry put at one place only shifts the rest.

@@ -1,0 +1,112 @@
+#include "phy/dpdk/mbuf_pool.h"
+
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <typeinfo>
+
+namespace mtl::phy {
+namespace {
+
+constexpr std::uint32_t kCache = 128;
+// Any thread may take and give. Named, because available() looks into it.
+constexpr const char* kFreeList = "ring_mp_mc";
+// A whole cache line, so that the packet's data begins on one too.
+constexpr std::uint16_t kPrivate = 64;
+static_assert(sizeof(Buffer) <= kPrivate && alignof(Buffer) <= 8);
+static_assert(std::is_trivially_destructible_v<Buffer>);
+static_assert(RTE_PKTMBUF_HEADROOM >= kHeadroom);
+static_assert(kMaxMbufRoom == UINT16_MAX - RTE_PKTMBUF_HEADROOM);
+
+/// A thread's cache holds up to one and a half times its size before it flushes; others cannot take
+/// what lies there, so the pool has that much more.
+std::uint32_t total(const MbufPoolConfig& config) {
+  return config.count + config.threads * (kCache * 3 / 2);
+}
+
+}  // namespace
+
+std::uint64_t MbufPool::memory(const MbufPoolConfig& config) {
+  // Object header and trailer, mbuf, Buffer, data; each rounded to cache lines, and the free list.
+  const std::uint64_t object = RTE_ALIGN_CEIL(
+      std::uint64_t{64} + sizeof(rte_mbuf) + kPrivate + RTE_PKTMBUF_HEADROOM + config.room + 64,
+      std::uint64_t{64});
+  const std::uint64_t slots = rte_align32pow2(total(config) + 1);
+  constexpr std::uint64_t kFixed = 2U << 20;  // caches of all lcores, pool header, page rounding
+  return total(config) * object + slots * sizeof(void*) + kFixed;
+}
+
+Result<std::unique_ptr<MbufPool>> MbufPool::create(const MbufPoolConfig& config) {
+  if (config.count == 0 || config.room == 0 || config.room > kMaxMbufRoom)
+    return Error{"a pool of " + std::to_string(config.count) + " buffers of " +
+                 std::to_string(config.room) + " bytes cannot be made: at least 1 buffer of 1 to " +
+                 std::to_string(kMaxMbufRoom) + " bytes"};
+  static std::atomic<unsigned> serial{0};
+  const std::string name = "mtl_pool_" + std::to_string(serial++);
+  const std::uint32_t size = total(config);
+  // DPDK refuses a cache of more than two thirds of the pool; total() is larger than that.
+  rte_mempool* mempool = rte_pktmbuf_pool_create_by_ops(
+      name.c_str(), size, std::min(kCache, size * 2 / 3), kPrivate,
+      static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + config.room), SOCKET_ID_ANY, kFreeList);
+  if (mempool == nullptr)
+    return Error{"no memory for " + std::to_string(size) + " buffers of " +
+                 std::to_string(config.room) + " bytes (" + rte_strerror(rte_errno) +
+                 "): give DPDK " + std::to_string((memory(config) >> 20) + 1) +
+                 " MiB more, or configure fewer or smaller buffers"};
+  return std::unique_ptr<MbufPool>(new MbufPool(mempool, config.room, size));
+}
+
+MbufPool::~MbufPool() {
+  rte_mempool_free(mempool_);
+}
+
+Buffer* MbufPool::adopt(rte_mbuf* mbuf) {
+  auto* buffer = new (rte_mbuf_to_priv(mbuf)) Buffer{};
+  buffer->data = rte_pktmbuf_mtod(mbuf, std::byte*);
+  buffer->length = mbuf->data_len;
+  buffer->headroom = mbuf->data_off;
+  buffer->tailroom = static_cast<std::uint32_t>(mbuf->buf_len - mbuf->data_off - mbuf->data_len);
+  buffer->pool = this;
+  return buffer;
+}
+
+rte_mbuf* MbufPool::mbuf(const Buffer& buffer) {
+  auto* address = reinterpret_cast<const std::byte*>(&buffer) - sizeof(rte_mbuf);
+  return reinterpret_cast<rte_mbuf*>(const_cast<std::byte*>(address));
+}
+
+bool MbufPool::holds(const Buffer& buffer) {
+  return typeid(*buffer.pool) == typeid(MbufPool);
+}
+
+Buffer* MbufPool::take() {
+  rte_mbuf* mbuf = rte_pktmbuf_alloc(mempool_);
+  return mbuf == nullptr ? nullptr : adopt(mbuf);
+}
+
+void MbufPool::give(Buffer* buffer) {
+  assert(buffer->pool == this);
+  rte_pktmbuf_free_seg(mbuf(*buffer));
+}
+
+bool MbufPool::exclusive(const Buffer& buffer) const {
+  return rte_mbuf_refcnt_read(mbuf(buffer)) == 1;
+}
+
+std::uint32_t MbufPool::available() const {
+  const rte_mempool_cache* cache = rte_mempool_default_cache(mempool_, rte_lcore_id());
+  return rte_ring_count(static_cast<const rte_ring*>(mempool_->pool_data)) +
+         (cache == nullptr ? 0 : cache->len);
+}
+
+std::uint32_t MbufPool::free_buffers() const {
+  return rte_mempool_avail_count(mempool_);
+}
+
+}  // namespace mtl::phy

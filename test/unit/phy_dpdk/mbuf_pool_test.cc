@@ -1,0 +1,183 @@
+#include "phy/dpdk/mbuf_pool.h"
+
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/heap_pool.h"
+#include "support.h"
+
+namespace mtl::phy {
+namespace {
+
+test::EalEnvironment* environment = nullptr;
+
+std::unique_ptr<MbufPool> make(const MbufPoolConfig& config) {
+  auto pool = MbufPool::create(config);
+  EXPECT_TRUE(pool) << (pool ? "" : pool.error().message);
+  return pool ? std::move(*pool) : nullptr;
+}
+
+TEST(MbufPool, GivesFreshBuffersWithHeadroomAndRoom) {
+  const auto pool = make({.count = 100, .room = 2000});
+  Buffer* buffer = pool->take();
+  ASSERT_NE(buffer, nullptr);
+  EXPECT_GE(buffer->headroom, kHeadroom);
+  EXPECT_EQ(buffer->length, 0u);
+  EXPECT_EQ(buffer->tailroom, 2000u);
+  EXPECT_EQ(pool->room(), 2000u);
+  EXPECT_EQ(buffer->pool, pool.get());
+  EXPECT_EQ(buffer->notes.ingress, kNoPort);
+  // All of it is the buffer's own memory: another buffer taken now is not touched by writing it.
+  Buffer* other = pool->take();
+  ASSERT_NE(other, nullptr);
+  std::memset(other->data - other->headroom, 0x55, other->headroom + other->tailroom);
+  std::memset(buffer->data - buffer->headroom, 0xAA, buffer->headroom + buffer->tailroom);
+  EXPECT_EQ(other->data[-static_cast<int>(other->headroom)], std::byte{0x55});
+  EXPECT_EQ(other->data[1999], std::byte{0x55});
+  EXPECT_EQ(other->pool, pool.get());
+
+  buffer->notes.ingress = PortId{7};
+  buffer->pull(0);
+  give_back(buffer);
+  give_back(other);
+  std::set<Buffer*> taken;
+  while (Buffer* next = pool->take()) {
+    EXPECT_EQ(next->notes.ingress, kNoPort) << "notes of an earlier use";
+    EXPECT_EQ(next->length, 0u);
+    EXPECT_TRUE(taken.insert(next).second) << "handed out twice";
+  }
+  for (Buffer* each : taken) give_back(each);
+}
+
+TEST(MbufPool, HoldsAtLeastTheCountThatWasAskedForAndSaysHowManyAreLeft) {
+  const auto pool = make({.count = 500, .room = 128});
+  EXPECT_EQ(pool->available(), pool->size());
+  std::vector<Buffer*> taken;
+  while (Buffer* buffer = pool->take()) {
+    taken.push_back(buffer);
+    EXPECT_EQ(pool->available(), pool->size() - taken.size());
+  }
+  EXPECT_GE(taken.size(), 500u);
+  EXPECT_EQ(taken.size(), pool->size());
+  EXPECT_EQ(pool->take(), nullptr);
+  for (Buffer* buffer : taken) give_back(buffer);
+  EXPECT_EQ(pool->available(), pool->size());
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST(MbufPool, IsExclusiveUnlessADeviceHoldsAReference) {
+  const auto pool = make({.count = 10, .room = 256});
+  Buffer* buffer = pool->take();
+  EXPECT_TRUE(pool->exclusive(*buffer));
+  rte_mbuf* mbuf = MbufPool::mbuf(*buffer);
+  rte_mbuf_refcnt_update(mbuf, 1);  // as a transmit queue does
+  EXPECT_FALSE(pool->exclusive(*buffer));
+  rte_pktmbuf_free(mbuf);
+  EXPECT_TRUE(pool->exclusive(*buffer));
+
+  // Given back while the device still reads it: free when the device is done, not before.
+  rte_mbuf_refcnt_update(mbuf, 1);
+  give_back(buffer);
+  EXPECT_EQ(pool->free_buffers(), pool->size() - 1);
+  rte_pktmbuf_free(mbuf);
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST(MbufPool, ReceivedMbufBecomesABufferOfItsBytes) {
+  const auto pool = make({.count = 10, .room = 256});
+  rte_mbuf* mbuf = rte_pktmbuf_alloc(pool->mempool());
+  ASSERT_NE(mbuf, nullptr);
+  std::memcpy(rte_pktmbuf_append(mbuf, 60), std::string(60, 'x').data(), 60);
+  Buffer* buffer = pool->adopt(mbuf);
+  EXPECT_EQ(static_cast<void*>(buffer->data), rte_pktmbuf_mtod(mbuf, void*));
+  EXPECT_EQ(buffer->length, 60u);
+  EXPECT_EQ(buffer->tailroom, 196u);
+  EXPECT_EQ(MbufPool::mbuf(*buffer), mbuf);
+  give_back(buffer);
+}
+
+TEST(MbufPool, KnowsItsOwnKindOfBuffer) {
+  const auto pool = make({.count = 10, .room = 256});
+  HeapPool heap(1, 256);
+  Buffer* ours = pool->take();
+  Buffer* foreign = heap.take();
+  EXPECT_TRUE(MbufPool::holds(*ours));
+  EXPECT_FALSE(MbufPool::holds(*foreign));
+  give_back(ours);
+  give_back(foreign);
+}
+
+TEST(MbufPool, BuffersTakenByOneWorkerAndGivenByAnotherAreNotStranded) {
+  constexpr std::uint32_t kCount = 300;
+  const auto pool = make({.count = kCount, .room = 256, .threads = 3});
+  Eal& eal = environment->eal();
+  std::vector<Buffer*> taken;
+  for (int round = 0; round < 20; ++round) {
+    eal.launch(0, [&] {
+      for (std::uint32_t i = 0; i < kCount; ++i)
+        if (Buffer* buffer = pool->take()) taken.push_back(buffer);
+    });
+    eal.join(0);
+    // Whatever lies in the caches of the other threads, this one gets what was promised.
+    ASSERT_EQ(taken.size(), kCount) << round;
+    eal.launch(1, [&] {
+      for (Buffer* buffer : taken) give_back(buffer);
+    });
+    eal.join(1);
+    taken.clear();
+  }
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST(MbufPool, WorkersTakeAndGiveAtTheSameTimeWithoutLosingAny) {
+  const auto pool = make({.count = 600, .room = 256, .threads = 3});
+  const auto work = [&pool] {
+    std::vector<Buffer*> mine;
+    for (unsigned i = 0; i < 100'000; ++i) {
+      if (i / 200 % 2 == 0) {
+        if (Buffer* buffer = pool->take()) mine.push_back(buffer);
+      } else if (!mine.empty()) {
+        give_back(mine.back());
+        mine.pop_back();
+      }
+    }
+    for (Buffer* buffer : mine) give_back(buffer);
+  };
+  environment->eal().launch(0, work);
+  environment->eal().launch(1, work);
+  environment->eal().join(0);
+  environment->eal().join(1);
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST(MbufPool, NamesWhatItCannotMake) {
+  auto pool = MbufPool::create({.count = 10, .room = kMaxMbufRoom + 1});
+  ASSERT_FALSE(pool);
+  EXPECT_NE(pool.error().message.find(std::to_string(kMaxMbufRoom)), std::string::npos);
+  pool = MbufPool::create({.count = 100000, .room = 60000});
+  ASSERT_FALSE(pool);
+  EXPECT_NE(pool.error().message.find("MiB more"), std::string::npos) << pool.error().message;
+}
+
+TEST(MbufPool, MemoryForecastIsEnough) {
+  // EAL was started with 64 MiB: what memory() says to fit must fit.
+  MbufPoolConfig config{.count = 1, .room = 9216};
+  while (MbufPool::memory(config) < (56U << 20)) config.count += 100;
+  const auto pool = make(config);
+  EXPECT_NE(pool, nullptr);
+}
+
+}  // namespace
+}  // namespace mtl::phy
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  mtl::phy::EalConfig config;
+  config.workers = {{}, {}};
+  mtl::phy::environment = new mtl::phy::test::EalEnvironment(config);
+  ::testing::AddGlobalTestEnvironment(mtl::phy::environment);
+  return RUN_ALL_TESTS();
+}

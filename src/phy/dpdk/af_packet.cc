@@ -1,0 +1,306 @@
+#include "phy/dpdk/af_packet.h"
+
+#include <linux/filter.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "link/codec.h"
+
+namespace mtl::phy {
+namespace {
+
+constexpr std::uint32_t kEthernet = link::kEthernetHeader;
+/// The shortest "longest frame" with which a link can be brought up (L6).
+constexpr std::uint32_t kLeastFrame = link::kFrameHeader + link::kMinMtu;
+/// Before a received frame, in a frame of the ring, the kernel puts its record: TPACKET2_HDRLEN and
+/// at least 16 bytes of link header, rounded up to 16, less the Ethernet header.
+constexpr std::uint32_t kReceiveOverhead =
+    (TPACKET2_HDRLEN + 16 + TPACKET_ALIGNMENT - 1) / TPACKET_ALIGNMENT * TPACKET_ALIGNMENT -
+    kEthernet;
+/// What the driver takes for the record when it compares a ring frame with an mbuf.
+constexpr std::uint32_t kDriverOverhead = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
+static_assert(kReceiveOverhead >= kDriverOverhead);
+constexpr std::uint32_t kGrain = 128;            // frame sizes tried
+constexpr std::uint32_t kMaxBlock = 256 * 1024;  // larger ones are hard to come by
+constexpr std::uint32_t kMinFrames = 16;
+constexpr std::uint32_t kMaxFrames = 65536;
+
+Error fault_of(const AfPacketConfig& config, const std::string& what) {
+  return Error{"interface " + config.interface + " " + what};
+}
+
+std::string existing_interfaces() {
+  std::string names;
+  struct if_nameindex* list = ::if_nameindex();
+  for (const struct if_nameindex* i = list; i != nullptr && i->if_index != 0; ++i)
+    names += (names.empty() ? "" : ", ") + std::string(i->if_name);
+  if (list != nullptr) ::if_freenameindex(list);
+  return names;
+}
+
+/// Whether the name can stand in devargs, where these characters have a meaning.
+bool nameable(const std::string& name) {
+  return !name.empty() && name.size() < IFNAMSIZ &&
+         name.find_first_of(",=[]()/\"' \t\n") == std::string::npos;
+}
+
+Result<int> packet_socket(const AfPacketConfig& config) {
+  // Protocol 0: it receives nothing.
+  const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (fd >= 0) return fd;
+  if (errno == EPERM || errno == EACCES)
+    return fault_of(config,
+                    "cannot be opened without the capability CAP_NET_RAW: run as root, or `setcap "
+                    "cap_net_raw+ep` the program, or AmbientCapabilities=CAP_NET_RAW in its unit");
+  return fault_of(config, "cannot be opened: AF_PACKET: " + std::string(std::strerror(errno)) +
+                              "; does the kernel have CONFIG_PACKET?");
+}
+
+/// A socket that lets in what the interface would filter out: frames to us before the peer knows us
+/// (P2), and to an address that is not the interface's. The kernel takes them back when it is
+/// closed.
+Result<int> open_addresses(const AfPacketPlan& plan) {
+  const auto fd = packet_socket(plan.config);
+  if (!fd) return fd.error();
+  const auto add = [&](unsigned short type, const Mac& address) {
+    packet_mreq request{};
+    request.mr_ifindex = plan.interface.index;
+    request.mr_type = type;
+    request.mr_alen = static_cast<unsigned short>(address.size());
+    std::memcpy(request.mr_address, address.data(), address.size());
+    return ::setsockopt(*fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
+  };
+  bool added = add(PACKET_MR_MULTICAST, link::kUnknownPeer);
+  if (plan.config.mac && *plan.config.mac != plan.interface.mac)
+    added = added && add(PACKET_MR_UNICAST, *plan.config.mac);
+  if (added) return *fd;
+  const int error = errno;
+  ::close(*fd);
+  return fault_of(plan.config, "refuses a further address to listen to (" +
+                                   std::string(std::strerror(error)) +
+                                   "): use its own MAC, or another interface");
+}
+
+/// This process's packet sockets that are bound to an interface.
+std::vector<int> packet_sockets(int index) {
+  std::vector<int> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const std::string name = entry.path().filename().string();
+    int fd = -1;
+    if (std::from_chars(name.data(), name.data() + name.size(), fd).ec != std::errc{}) continue;
+    sockaddr_ll address{};
+    socklen_t size = sizeof address;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+        address.sll_family == AF_PACKET && address.sll_ifindex == index)
+      found.push_back(fd);
+  }
+  return found;
+}
+
+/// The socket of `now` that is not in `before`, if there is exactly one.
+int new_socket(const std::vector<int>& before, const std::vector<int>& now) {
+  std::vector<int> made;
+  for (const int fd : now)
+    if (std::find(before.begin(), before.end(), fd) == before.end()) made.push_back(fd);
+  return made.size() == 1 ? made.front() : -1;
+}
+
+std::string devargs(const AfPacketPlan& plan) {
+  static std::atomic<unsigned> serial{0};
+  return "net_af_packet" + std::to_string(serial++) + ",iface=" + plan.interface.name +
+         ",qdisc_bypass=1,blocksz=" + std::to_string(plan.rings.block_size) +
+         ",framesz=" + std::to_string(plan.rings.frame_size) +
+         ",framecnt=" + std::to_string(plan.rings.frames);
+}
+
+}  // namespace
+
+std::uint32_t RingPlan::pool_room() const {
+  return frame_size - kDriverOverhead;
+}
+
+std::uint64_t RingPlan::memory() const {
+  const std::uint64_t blocks = frames / (block_size / frame_size);
+  return 2 * blocks * std::bit_ceil(block_size);
+}
+
+RingPlan plan_rings(std::uint32_t max_frame, std::uint32_t frames) {
+  const auto page = static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint32_t least = (max_frame + kReceiveOverhead + kGrain - 1) / kGrain * kGrain;
+  RingPlan best;
+  double best_cost = 0;
+  for (std::uint32_t size = least; size < least + page; size += kGrain) {
+    for (std::uint32_t n = 1; n * size <= std::max(kMaxBlock, least + page); ++n) {
+      if (n * size % page != 0 || n > frames) continue;
+      const double cost = std::bit_ceil(n * size) / static_cast<double>(n);
+      if (best.frame_size != 0 && cost >= best_cost) continue;
+      best = {size, n * size, (frames + n - 1) / n * n};
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+Result<AfPacketPlan> plan_af_packet(const AfPacketConfig& config) {
+  if (!nameable(config.interface))
+    return fault_of(config,
+                    "is not a name that can be used: 1 to 15 characters, none of ,=[]()/\"'");
+  if (config.frames < kMinFrames || config.frames > kMaxFrames)
+    return fault_of(config, "cannot have rings of " + std::to_string(config.frames) +
+                                " frames: from " + std::to_string(kMinFrames) + " to " +
+                                std::to_string(kMaxFrames));
+  const auto state = query_interface(config.interface);
+  if (!state) return state.error();
+  if (!state->exists)
+    return fault_of(config, "does not exist in this network namespace: create it, or name one of " +
+                                existing_interfaces());
+  if (!state->ethernet) return fault_of(config, "is no Ethernet interface: name one that is");
+  if (!state->admin_up)
+    return fault_of(config, "is down: `ip link set " + config.interface + " up`");
+  const std::uint32_t carried = state->mtu + kEthernet;
+  const std::uint32_t needed = std::max(config.max_frame, kLeastFrame);
+  if (carried < needed)
+    return fault_of(config, "has an MTU of " + std::to_string(state->mtu) +
+                                ", which is too small: " + std::to_string(needed - kEthernet) +
+                                " is needed: `ip link set " + config.interface + " mtu " +
+                                std::to_string(needed - kEthernet) +
+                                "` at both ends, or a smaller link mtu");
+  const auto probe = packet_socket(config);
+  if (!probe) return probe.error();
+  ::close(*probe);
+  AfPacketPlan plan;
+  plan.config = config;
+  plan.interface = *state;
+  plan.max_frame = config.max_frame != 0 ? config.max_frame : carried;
+  plan.rings = plan_rings(plan.max_frame, config.frames);
+  if (plan.rings.pool_room() > kMaxMbufRoom)
+    return fault_of(config, "carries frames of " + std::to_string(plan.max_frame) +
+                                " bytes, more than a buffer holds: set the link's mtu");
+  return plan;
+}
+
+Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& plan, MbufPool& pool) {
+  if (pool.room() < plan.rings.pool_room())
+    return fault_of(plan.config, "needs buffers of " + std::to_string(plan.rings.pool_room()) +
+                                     " bytes and the pool's have " + std::to_string(pool.room()) +
+                                     ": make them larger, or the link's mtu smaller");
+  const auto address_fd = open_addresses(plan);
+  if (!address_fd) return address_fd.error();
+  const auto before = packet_sockets(plan.interface.index);
+  const auto id = attach(devargs(plan));
+  if (!id) {
+    ::close(*address_fd);
+    return fault_of(plan.config, "was refused by net_af_packet (" + id.error().message +
+                                     "); the kernel may lack memory for rings of " +
+                                     std::to_string(plan.rings.memory() >> 10) +
+                                     " KiB: configure fewer frames");
+  }
+  EthdevOptions options;
+  options.device = plan.interface.name;
+  options.max_frame = plan.max_frame;
+  options.driver_knows_carrier = false;
+  options.all_multicast = false;  // the driver would change the interface for everybody, for good
+  std::unique_ptr<AfPacketPort> port(new AfPacketPort(*id, pool, options, plan, *address_fd));
+  if (auto started = port->start(); !started) return started.error();
+  port->use_driver_socket(new_socket(before, packet_sockets(plan.interface.index)));
+  // What changed since the plan was made; later changes come from the monitor.
+  if (const auto now = query_interface(plan.interface.name)) port->follow_interface(*now);
+  return port;
+}
+
+AfPacketPort::AfPacketPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options,
+                           const AfPacketPlan& plan, int address_fd)
+    : EthdevPort(id, pool, options),
+      plan_(plan),
+      address_fd_(address_fd),
+      mtu_(plan.interface.mtu) {}
+
+AfPacketPort::~AfPacketPort() {
+  ::close(address_fd_);
+}
+
+void AfPacketPort::use_driver_socket(int fd) {
+  if (fd < 0) return;
+  driver_fd_ = fd;
+  traits_.wake_fd = fd;
+  constexpr std::uint32_t kPacketType = static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE);
+  constexpr std::uint32_t kEtherTypeAt = 12;
+  constexpr std::uint32_t kWhole = 0x40000;
+  // Frames that this host itself sends on the interface did not come from the peer. By filter: the
+  // driver puts its socket into a fanout group, which does not know PACKET_IGNORE_OUTGOING.
+  std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kPacketType),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
+                                BPF_STMT(BPF_RET | BPF_K, 0)};
+  if (plan_.config.ether_type) {
+    code.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kEtherTypeAt));
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, *plan_.config.ether_type, 1, 0));
+    code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
+  }
+  code.push_back(BPF_STMT(BPF_RET | BPF_K, kWhole));
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+}
+
+bool AfPacketPort::arm() {
+  if (driver_fd_ < 0) return true;
+  pollfd poll_in{driver_fd_, POLLIN, 0};
+  if (::poll(&poll_in, 1, 0) <= 0) return true;
+  if ((poll_in.revents & POLLERR) != 0) {
+    // The interface went down: a pending error would make the socket readable for ever.
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(driver_fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+  }
+  return (poll_in.revents & POLLIN) == 0;
+}
+
+void AfPacketPort::sample() {
+  EthdevPort::sample();
+  if (driver_fd_ < 0) return;
+  // The kernel's count of frames for which the ring had no place; reading sets it back to 0.
+  tpacket_stats stats{};
+  socklen_t size = sizeof stats;
+  if (::getsockopt(driver_fd_, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0)
+    device_.drops.add(Drop::kNotReceived, stats.tp_drops);
+}
+
+void AfPacketPort::follow_interface(const InterfaceState& state) {
+  if (!state.exists || state.index != plan_.interface.index) gone_ = true;
+  if (gone_) {
+    set_carrier(false);
+    return;
+  }
+  mtu_ = state.mtu;
+  // The driver blocks for more than a millisecond on a frame that the interface refuses.
+  set_frame_limit(std::min(plan_.max_frame, mtu_ + kEthernet));
+  set_carrier(state.carrier());
+}
+
+std::string AfPacketPort::fault() const {
+  const std::string& name = plan_.interface.name;
+  if (gone_)
+    return "interface " + name +
+           " is gone (deleted, renamed or moved): create it again and open the "
+           "port anew";
+  if (frame_limit() < plan_.max_frame)
+    return "the MTU of interface " + name + " shrank to " + std::to_string(mtu_) +
+           ", so that longer frames are refused: `ip link set " + name + " mtu " +
+           std::to_string(plan_.max_frame - kEthernet) + "`";
+  return {};
+}
+
+}  // namespace mtl::phy

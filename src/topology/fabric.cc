@@ -178,6 +178,18 @@ Result<void> check(const Fabric& fabric) {
   return {};
 }
 
+std::size_t diameter(const Fabric& fabric) {
+  const std::size_t n = fabric.switches.size();
+  if (n == 0) return 0;
+  std::size_t between = n - 1;  // of a line
+  if (fabric.shape == Shape::kStar) between = std::min<std::size_t>(n - 1, 2);
+  if (fabric.shape == Shape::kRing) between = n / 2;
+  if (fabric.shape == Shape::kFullMesh) between = std::min<std::size_t>(n - 1, kLayers - 1);
+  std::size_t ends = 0;  // links to endpoints, at both ends of the way
+  for (const Switch& s : fabric.switches) ends += std::min<std::size_t>(s.endpoints.size(), 2);
+  return between + std::min<std::size_t>(ends, 2);
+}
+
 std::vector<NodeId> all_nodes(const Fabric& fabric) {
   std::vector<NodeId> out;
   for (const Switch& s : fabric.switches) {

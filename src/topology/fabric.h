@@ -37,6 +37,9 @@ Result<void> check(const Fabric& fabric);
 /// fabric; empty if it is not part of it.
 std::vector<NodeId> neighbours(const Fabric& fabric, NodeId node);
 
+/// Most links on the way between any two nodes, detours counted: what hop limits must allow (N6).
+std::size_t diameter(const Fabric& fabric);
+
 /// Every node of the fabric, each switch followed by its endpoints.
 std::vector<NodeId> all_nodes(const Fabric& fabric);
 

@@ -111,6 +111,22 @@ TEST(FindDeadlock, ALaterTierCounts) {
   EXPECT_TRUE(find_deadlock(network));
 }
 
+TEST(CheckRoutes, N10_OneNodesOwnRoutesAreHeldAgainstTheFabric) {
+  const Fabric ring = make_fabric(Shape::kRing, 4, 0);
+  // Node 1 with two links to node 2 and one to node 4, numbered its own way.
+  const std::vector<PortPeer> ports{{port(5), node(4)}, {port(2), node(2)}, {port(7), node(2)}};
+  auto routes = *fabric_routes(ring, node(1), ports);
+  EXPECT_TRUE(check_routes(ring, node(1), ports, routes));
+  // Without the raise on its side of the dateline, the falling direction (1 to 4) closes a circle.
+  for (auto& route : routes) {
+    for (auto& hop : route.tiers.front()) hop.raise = 0;
+  }
+  const auto falling = check_routes(ring, node(1), ports, routes);
+  ASSERT_FALSE(falling);
+  EXPECT_NE(falling.error().message.find("node 1 port 5 -> node 4"), std::string::npos)
+      << falling.error().message;
+}
+
 // ---- An independent way to the same verdict -----------------------------------------------------
 
 /// A random network: some nodes, some wires, routes to anywhere by any port.

@@ -167,6 +167,25 @@ TEST(FabricRoutes, EveryPairIsJoinedTheShortestWay) {
   });
 }
 
+TEST(FabricRoutes, N6_TheDiameterBoundsEveryWay) {
+  for_each_fabric([](const Fabric& fabric, const Network& network) {
+    Walker walker(network);
+    std::size_t most = 0;
+    for (const NodeId from : all_nodes(fabric)) {
+      for (const NodeId to : all_nodes(fabric)) {
+        most = std::max(most, static_cast<std::size_t>(walker.longest(from, to).value_or(99)));
+      }
+    }
+    if (fabric.shape == Shape::kFullMesh) {
+      // Up to two detours, where there are switches to go by.
+      EXPECT_EQ(diameter(fabric), most + std::min<std::size_t>(fabric.switches.size(), 4) -
+                                      std::min<std::size_t>(fabric.switches.size(), 2));
+    } else {
+      EXPECT_EQ(diameter(fabric), most);
+    }
+  });
+}
+
 TEST(FabricRoutes, TheTablesBuild) {
   for_each_fabric([](const Fabric&, const Network& network) {
     for (const auto& n : network.nodes) {

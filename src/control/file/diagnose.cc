@@ -21,13 +21,13 @@ std::string join(const std::vector<std::string_view>& words) {
   return out;
 }
 
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   return "\"" + std::string(word) + "\"";
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& known) {
   const std::string_view meant = nearest(word, known);
-  return meant.empty() ? "." : "; did you mean " + quoted(meant) + "?";
+  return meant.empty() ? "." : "; did you mean " + in_quotes(meant) + "?";
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string unknown_field(const pb::Descriptor& type, std::string_view name) {
   std::vector<std::string_view> known;
   for (int i = 0; i < type.field_count(); ++i) known.push_back(type.field(i)->name());
-  std::string out = type.name() + " has no field " + quoted(name) + suggestion(name, known);
+  std::string out = type.name() + " has no field " + in_quotes(name) + suggestion(name, known);
   return known.empty() ? out + " It has none" : out + " It has: " + join(known);
 }
 
@@ -67,7 +67,7 @@ std::string unknown_value(const pb::FieldDescriptor& field, std::string_view nam
     const auto* value = field.enum_type()->value(i);
     if (value->number() != 0) known.push_back(value->name());
   }
-  return field.name() + " has no value " + quoted(name) + suggestion(name, known) +
+  return field.name() + " has no value " + in_quotes(name) + suggestion(name, known) +
          " It takes: " + join(known);
 }
 

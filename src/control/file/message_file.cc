@@ -29,7 +29,7 @@ Position Locations::find(std::string_view path) const {
 
 std::string Locations::where(std::string_view path) const {
   const Position position = find(path);
-  if (position.line == 0) return file_ + ": ";
+  if (position.line == 0) return file_.empty() ? "" : file_ + ": ";
   return file_ + ":" + std::to_string(position.line) + ":" + std::to_string(position.column) + ": ";
 }
 

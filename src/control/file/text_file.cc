@@ -1,0 +1,151 @@
+#include "control/file/text_file.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+
+#include "control/file/diagnose.h"
+
+namespace mtl::control {
+
+namespace pb = google::protobuf;
+using InfoTree = pb::TextFormat::ParseInfoTree;
+
+namespace {
+
+/// Keeps the first error: what follows it in the parser's view is often its echo.
+class FirstError final : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (!message_.empty()) return;
+    position_ = {line + 1, column + 1};
+    message_ = message;
+  }
+  Position position() const { return position_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Position position_;
+  std::string message_;
+};
+
+/// The message type of full name `name` that `root` is made of.
+const pb::Descriptor* type_named(const pb::Descriptor& root, const std::string& name) {
+  return root.file()->pool()->FindMessageTypeByName(name);
+}
+
+/// A field called `name` with an enum type, in `root` or what it is made of.
+const pb::FieldDescriptor* enum_field(const pb::Descriptor& root, const std::string& name) {
+  const auto* file = root.file();
+  std::vector<const pb::Descriptor*> types;
+  for (int i = 0; i < file->message_type_count(); ++i) types.push_back(file->message_type(i));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const auto* field = types[i]->FindFieldByName(name);
+    if (field != nullptr && field->enum_type() != nullptr) return field;
+    for (int j = 0; j < types[i]->nested_type_count(); ++j) {
+      types.push_back(types[i]->nested_type(j));
+    }
+  }
+  return nullptr;
+}
+
+std::string_view line_of(std::string_view text, int line) {
+  for (; line > 1; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  text.remove_prefix(begin);
+  text = text.substr(0, text.find_last_not_of(" \t\r") + 1);
+  return text.substr(0, 80);
+}
+
+/// The parser's sentence, with what was meant where it can be known; else with the line, so that
+/// the reader sees what the parser saw.
+std::string improve(const std::string& message, const pb::Descriptor& root, std::string_view text,
+                    int line) {
+  static const std::regex no_field(R"re(Message type "([^"]+)" has no field named "([^"]+)"\.?)re");
+  static const std::regex no_value(
+      R"re(Unknown enumeration value of "([^"]+)" for field "([^"]+)"\.?)re");
+  std::smatch match;
+  if (std::regex_match(message, match, no_field)) {
+    if (const auto* type = type_named(root, match[1])) return unknown_field(*type, match[2].str());
+  }
+  if (std::regex_match(message, match, no_value)) {
+    if (const auto* field = enum_field(root, match[2]))
+      return unknown_value(*field, match[1].str());
+  }
+  std::string out = message;
+  while (!out.empty() && out.back() == '.') out.pop_back();
+  const std::string_view seen = line_of(text, line);
+  return seen.empty() ? out : out + " (the line is: " + std::string(seen) + ")";
+}
+
+void collect(const pb::Message& message, const InfoTree& tree, const std::string& prefix,
+             Locations& out) {
+  std::vector<const pb::FieldDescriptor*> fields;
+  // Not ListFields(): a field written with its default value has a place too.
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    fields.push_back(message.GetDescriptor()->field(i));
+  }
+  for (const auto* field : fields) {
+    const bool repeated = field->is_repeated();
+    const int count = repeated ? message.GetReflection()->FieldSize(message, field) : 1;
+    const bool is_message = field->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE;
+    for (int i = 0; i < count; ++i) {
+      const int index = repeated ? i : -1;
+      const auto at = tree.GetLocation(field, index);
+      if (at.line < 0) continue;
+      const std::string name = prefix + field->name();
+      const std::string path = repeated ? name + "[" + std::to_string(i) + "]" : name;
+      if (repeated && i == 0) out.add(name, {at.line + 1, at.column + 1});
+      out.add(path, {at.line + 1, at.column + 1});
+      const InfoTree* nested = is_message ? tree.GetTreeForNested(field, index) : nullptr;
+      if (nested == nullptr) continue;
+      const auto* reflection = message.GetReflection();
+      collect(repeated ? reflection->GetRepeatedMessage(message, field, i)
+                       : reflection->GetMessage(message, field),
+              *nested, path + ".", out);
+    }
+  }
+}
+
+}  // namespace
+
+Position position_of(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto lines = std::count(before.begin(), before.end(), '\n');
+  const std::size_t begin = before.rfind('\n');
+  const std::size_t column = begin == std::string_view::npos ? offset : offset - begin - 1;
+  return {static_cast<int>(lines) + 1, static_cast<int>(column) + 1};
+}
+
+Result<Locations> parse_text(std::string_view text, std::string file, pb::Message& message) {
+  FirstError errors;
+  InfoTree tree;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&tree);
+  parser.SetRecursionLimit(kMaxMessageDepth);
+  pb::io::ArrayInputStream in(text.data(), static_cast<int>(text.size()));
+  Locations locations(std::move(file));
+  if (!parser.Parse(&in, &message)) {
+    const Position at = errors.position();
+    std::string where = locations.file() + ":";
+    if (at.line > 0) where += std::to_string(at.line) + ":" + std::to_string(at.column) + ":";
+    return Error{where + " " + improve(errors.message(), *message.GetDescriptor(), text, at.line)};
+  }
+  collect(message, tree, "", locations);
+  return locations;
+}
+
+}  // namespace mtl::control

@@ -1,0 +1,63 @@
+#include "switch/config/buffer_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "link/link.h"
+#include "network/packet.h"
+
+namespace mtl::switchd {
+
+namespace {
+
+/// Rooms are multiples of a cache line, so that buffers do not share one.
+constexpr std::uint32_t kRoomStep = 64;
+
+std::uint32_t port_buffers(const link::Config& link, const PortPlan& port) {
+  std::uint32_t n = std::accumulate(link.capacity.begin(), link.capacity.end(), 0U);
+  n += BufferPlan::kBurst + port.impairment_depth;
+  if (const auto* device = std::get_if<EthdevDevice>(&port.device)) {
+    n += device->receive_ring + device->send_ring;
+  }
+  return n;
+}
+
+/// Nobody's owner: a link is made only to be asked for its size.
+class NoOwner final : public link::Owner {
+ public:
+  void packet_in(PortId, Buffer*) override {}
+  void packet_acked(PortId, Buffer*) override {}
+  void packet_back(PortId, Buffer*) override {}
+  void link_changed(PortId) override {}
+  link::BringUp bring_up(PortId, std::uint8_t) override { return {}; }
+};
+
+std::uint64_t link_memory(const link::Config& config) {
+  NoOwner owner;
+  return link::Link(config, owner).memory();
+}
+
+}  // namespace
+
+void plan_buffers(Plan& plan) {
+  BufferPlan& b = plan.buffers;
+  b.receive_by_worker.assign(plan.runtime.workers, BufferPlan::kCache);
+  std::uint32_t longest = BufferPlan::kMinRoom;
+  for (std::size_t i = 0; i < plan.ports.size(); ++i) {
+    const network::PortConfig& config = plan.node.ports[i];
+    PortPlan& port = plan.ports[i];
+    port.max_frame = static_cast<std::uint32_t>(link::kFrameHeader) + config.link.mtu;
+    port.buffers = port_buffers(config.link, port);
+    b.receive_by_worker[config.shard.value()] += port.buffers;
+    longest = std::max(longest, port.max_frame + static_cast<std::uint32_t>(link::kVlanTag));
+    plan.memory.links += link_memory(config.link);
+    if (const auto* slot = std::get_if<SlotDevice>(&port.device)) {
+      plan.memory.local_rings += std::uint64_t{2} * slot->ring_bytes;
+    }
+  }
+  b.room = (longest + kRoomStep - 1) / kRoomStep * kRoomStep;
+  b.receive = std::accumulate(b.receive_by_worker.begin(), b.receive_by_worker.end(), 0U);
+  b.own = BufferPlan::kOwn * static_cast<std::uint32_t>(plan.runtime.workers);
+}
+
+}  // namespace mtl::switchd

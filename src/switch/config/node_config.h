@@ -1,0 +1,160 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "control/file/message_file.h"
+#include "mtlink/config.pb.h"
+#include "network/node.h"
+#include "network/route_table.h"
+#include "phy/impairment.h"
+#include "topology/fabric.h"
+
+/// From a configuration as people write it to what a node is built from. Control plane; pure:
+/// nothing is opened, the machine is asked only through Host.
+namespace mtl::switchd {
+
+inline constexpr std::size_t kMaxPorts = 256;
+inline constexpr std::size_t kMaxWorkers = 64;
+inline constexpr std::uint32_t kMaxMtu = 61410;  ///< what a slot's longest frame, 61440, carries
+inline constexpr std::uint32_t kDefaultMaxMtu = 9000;
+/// Longest frame of a device that nobody knows before it is opened: plain Ethernet's.
+inline constexpr std::uint32_t kUsualFrame = 1514;
+
+/// What the checks want to know of the machine.
+struct Host {
+  /// CPUs that the process may use; empty: not checked.
+  std::vector<std::uint32_t> cpus;
+  /// Longest untagged frame that a Linux interface carries, bytes; an Error if there is no such
+  /// interface. Empty: not asked, and kUsualFrame assumed.
+  std::function<Result<std::uint32_t>(const std::string& interface)> longest_frame;
+};
+
+/// The CPUs of this process's affinity, and the interfaces of its network namespace.
+Host this_host();
+
+struct AfPacketDevice {
+  std::string interface;
+  std::uint32_t frames = 1024;  ///< in each kernel ring
+};
+struct EthdevDevice {
+  std::string devargs;
+  std::uint16_t receive_ring =
+      1024;  ///< descriptors; each holds a buffer (counted in PortPlan::buffers)
+  std::uint16_t send_ring = 1024;
+};
+/// A slot: a local port for a process on this host.
+struct SlotDevice {
+  NodeId node;  ///< of the endpoint that claims it
+  std::vector<Partition> partitions;
+  std::uint32_t ring_bytes = 1U << 20;  ///< each way
+};
+using Device = std::variant<AfPacketDevice, EthdevDevice, SlotDevice>;
+
+/// What a port needs beside its link (network::NodeConfig::ports, at the same index).
+struct PortPlan {
+  PortId port;
+  std::string name;
+  Device device;
+  /// Our source MAC if configured, or a slot's; else the device's: the daemon puts it into
+  /// link.mac.
+  std::optional<Mac> mac;
+  bool enabled = true;
+  phy::ImpairmentConfig impairment;
+  std::uint32_t impairment_depth =
+      0;                        ///< frames that may be held back: buffers are counted for them
+  std::uint32_t max_frame = 0;  ///< longest frame of the link, bytes: 30 + mtu
+  std::uint32_t buffers = 0;    ///< of the receive pool that this port alone may hold
+};
+
+/// How many buffers the node needs at worst, so that it never drops for want of one (L22):
+///
+///   port    = sum of its capacities: a packet of 16 bytes takes one cell and one buffer, so every
+///   cell
+///             may pin a buffer, held out of order or forwarded and unacknowledged alike
+///           + kBurst: frames that the worker has in hand
+///           + impairment_depth: frames held back
+///           + descriptors of the device's rings: what the device was given to fill, and what it
+///           still
+///             reads though the peer has acknowledged it
+///   receive = sum over the ports + kCache for each worker (buffers idle in its cache)
+///   own     = kOwn for each worker: packets made here (echo errors, pings). They have a pool of
+///   their
+///             own, so that they never take what was promised to a peer; when it is empty, an error
+///             or a ping is dropped, `no_buffer`, which no peer was promised
+struct BufferPlan {
+  static constexpr std::uint32_t kBurst = 64;
+  static constexpr std::uint32_t kCache = 384;
+  static constexpr std::uint32_t kOwn = 512;
+  static constexpr std::uint32_t kImpairmentDepth = 256;
+  /// What a buffer takes beside its room: mbuf and private area, headroom, pool header.
+  static constexpr std::uint32_t kOverhead = 448;
+  static constexpr std::uint32_t kMinRoom = 2048;
+
+  std::uint32_t receive = 0;
+  std::uint32_t own = 0;
+  std::vector<std::uint32_t> receive_by_worker;  ///< shares of `receive`, for a pool each
+  std::uint32_t room =
+      0;  ///< bytes behind the headroom: longest tagged frame, rounded up, at least kMinRoom
+};
+
+/// Memory at worst, bytes, to be shown before anything starts.
+struct MemoryPlan {
+  std::uint64_t buffers = 0;      ///< both pools
+  std::uint64_t local_rings = 0;  ///< of all slots, when claimed
+  std::uint64_t links = 0;        ///< tables of the links
+  std::uint64_t total() const { return buffers + local_rings + links; }
+};
+
+enum class LogFormat : std::uint8_t { kText, kJson };
+
+struct RuntimePlan {
+  std::vector<std::uint32_t>
+      cpus;  ///< worker i is pinned to cpus[i]; empty: one worker, not pinned
+  std::size_t workers = 1;
+  bool poll = false;
+  bool huge_pages = false;
+  std::uint32_t memory_mib = 0;  ///< for EAL without huge pages
+  std::vector<std::string> eal_args;
+};
+
+/// A checked configuration, everything decided.
+struct Plan {
+  std::string name;
+  network::NodeConfig node;     ///< link.mac is set for ports whose PortPlan::mac is
+  std::vector<PortPlan> ports;  ///< port i at index i
+  std::vector<network::Route> routes;
+  std::vector<topology::PortPeer> peers;  ///< ports whose peer is known
+  std::optional<topology::Fabric> fabric;
+  RuntimePlan runtime;
+  std::string socket;
+  LogFormat log_format = LogFormat::kText;
+  BufferPlan buffers;
+  MemoryPlan memory;
+  std::vector<std::string> warnings;  ///< one sentence each, with their place
+};
+
+/// Checks `file` and decides everything it leaves open. The error has a line for each problem (at
+/// most kMaxProblems): "file:line:column: field is such; what it must be".
+Result<Plan> plan_node(const control::Located<mtlink::config::NodeConfig>& file, const Host& host);
+inline constexpr std::size_t kMaxProblems = 20;
+
+/// The routes of `mtctl routes set` for a running node: they replace all that it has. Checked like
+/// those of a file, and for deadlock (N10) where the node's fabric is known. Problems name
+/// "routes[i]...".
+Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& routes,
+                                                const Plan& plan);
+
+/// The impairment of `mtctl impair`, checked.
+Result<phy::ImpairmentConfig> plan_impairment(const mtlink::config::Impairment& impairment);
+
+/// What `--check` prints: ports, buffers and memory, and how many routes.
+std::string describe(const Plan& plan);
+
+}  // namespace mtl::switchd

@@ -1,0 +1,391 @@
+#include "switch/config/port_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+
+#include "link/codec.h"
+#include "switch/config/link_plan.h"
+
+namespace mtl::switchd {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr std::uint32_t kMinRing = 65536;
+constexpr std::uint32_t kMaxRing = 1U << 28;
+constexpr std::uint32_t kRecordOverhead = 16;  // header of 8, and up to a multiple of 8
+constexpr std::uint32_t kMinEtherType = 0x0600;
+constexpr std::size_t kMaxInterfaceName = 15;
+constexpr std::uint32_t kMillion = 1'000'000;
+constexpr std::uint64_t kMaxDelayUs = 60'000'000;
+/// Types that would take the host's own traffic for ours, and the tags that are taken off before.
+constexpr std::array<std::uint32_t, 5> kForeignTypes{0x0800, 0x0806, 0x8100, 0x86DD, 0x88A8};
+
+std::string in_quotes(const std::string& s) {
+  return "\"" + s + "\"";
+}
+
+/// 02:4D (locally administered), node, port: the same after each start, and different in each slot.
+Mac slot_mac(NodeId node, PortId port) {
+  const auto high = [](std::uint16_t v) { return static_cast<std::byte>(v >> 8); };
+  const auto low = [](std::uint16_t v) { return static_cast<std::byte>(v & 0xFF); };
+  return {std::byte{0x02},   std::byte{0x4D},    high(node.value()),
+          low(node.value()), high(port.value()), low(port.value())};
+}
+
+}  // namespace
+
+phy::ImpairmentConfig read_impairment(const mtlink::config::Impairment& from,
+                                      const std::string& path, Problems& problems) {
+  const auto rate = [&](std::uint32_t value, const char* name) {
+    problems.range(path + "." + name, value, 0, kMillion);
+    return value;
+  };
+  const auto time = [&](std::uint64_t value, const char* name) {
+    return microseconds(problems.range(path + "." + name, value, 0, kMaxDelayUs) ? value : 0);
+  };
+  phy::ImpairmentConfig out;
+  out.drop_ppm = rate(from.drop_ppm(), "drop_ppm");
+  out.corrupt_header_ppm = rate(from.corrupt_header_ppm(), "corrupt_header_ppm");
+  out.corrupt_packet_ppm = rate(from.corrupt_packet_ppm(), "corrupt_packet_ppm");
+  out.duplicate_ppm = rate(from.duplicate_ppm(), "duplicate_ppm");
+  out.reorder_ppm = rate(from.reorder_ppm(), "reorder_ppm");
+  if (from.reorder_delay_us() != 0) {
+    out.reorder_delay = time(from.reorder_delay_us(), "reorder_delay_us");
+  }
+  out.delay = time(from.delay_us(), "delay_us");
+  out.jitter = time(from.jitter_us(), "jitter_us");
+  if (from.seed() != 0) out.seed = from.seed();
+  return out;
+}
+
+Result<phy::ImpairmentConfig> plan_impairment(const mtlink::config::Impairment& impairment) {
+  const control::Locations nowhere;
+  Problems problems(nowhere);
+  const auto out = read_impairment(impairment, "impairment", problems);
+  if (!problems.none()) return problems.error();
+  return out;
+}
+
+void PortPlanner::plan() {
+  for (int i = 0; i < config_.ports_size(); ++i) port(config_.ports(i), item("ports", i));
+  for (int i = 0; i < config_.slots_size(); ++i) slot(config_.slots(i), item("slots", i));
+  if (config_.ports().empty() && config_.slots().empty()) {
+    problems_.add("", "the node has no ports and no slots; give at least one");
+  }
+  finish();
+}
+
+std::uint32_t PortPlanner::af_packet(const mtlink::config::AfPacket& from, const std::string& path,
+                                     AfPacketDevice& out) {
+  out.interface = from.interface();
+  if (from.has_frames() && problems_.range(path + ".frames", from.frames(), 16, 65536)) {
+    out.frames = from.frames();
+  }
+  if (out.interface.empty()) {
+    problems_.add(path + ".interface", "is missing; name a Linux interface (`ip link` lists them)");
+    return kUsualFrame;
+  }
+  const bool odd = out.interface.find_first_of("/ \t\n,") != std::string::npos;
+  if (odd || out.interface.size() > kMaxInterfaceName) {
+    problems_.add(path + ".interface", "is " + in_quotes(out.interface) +
+                                           ", which no interface can be called (at most 15 "
+                                           "characters, no '/', ',' or space)");
+    return kUsualFrame;
+  }
+  if (!host_.longest_frame) return kUsualFrame;
+  const auto frame = host_.longest_frame(out.interface);
+  if (!frame) {
+    problems_.add(path + ".interface", "cannot be used: " + frame.error().message);
+    return kUsualFrame;
+  }
+  const auto least = static_cast<std::uint32_t>(link::kFrameHeader + link::kMinMtu);
+  if (*frame < least) {
+    problems_.add(path + ".interface", "is " + in_quotes(out.interface) + ", whose frames of " +
+                                           std::to_string(*frame) +
+                                           " bytes are too short for a link; "
+                                           "raise its MTU to 80 or more");
+    return kUsualFrame;
+  }
+  return *frame;
+}
+
+std::uint32_t PortPlanner::device(const mtlink::config::Port& from, const std::string& path,
+                                  Device& out) {
+  std::string key;
+  std::string where;
+  std::uint32_t frame = kUsualFrame;
+  if (from.has_af_packet()) {
+    AfPacketDevice device;
+    frame = af_packet(from.af_packet(), path + ".af_packet", device);
+    key = device.interface;
+    where = path + ".af_packet.interface";
+    out = std::move(device);
+  } else if (from.has_ethdev()) {
+    key = from.ethdev().devargs();
+    where = path + ".ethdev.devargs";
+    if (key.empty()) problems_.add(where, "is missing; name a device, as \"0000:03:00.0\"");
+    out = EthdevDevice{key};
+    // What it carries is not known before it is opened; the operator may know.
+    const auto& said = from.link().has_mtu() ? from.link() : config_.defaults();
+    frame = std::max(frame, said.mtu() + static_cast<std::uint32_t>(link::kFrameHeader));
+  } else {
+    problems_.add(path, "has no device; give it af_packet or ethdev (or make it a slot)");
+    return frame;
+  }
+  const auto [first, fresh] = devices_.emplace(key, path);
+  if (!fresh && !key.empty()) {
+    problems_.add(
+        where, "is " + in_quotes(key) + ", which " + first->second + " has; one port for a device");
+  }
+  return frame;
+}
+
+void PortPlanner::peer(const mtlink::config::Port& from, const std::string& path, Draft& draft) {
+  if (from.has_peer_port() && problems_.range(path + ".peer_port", from.peer_port(), 0, 65534)) {
+    draft.config.link.expect_port = PortId(static_cast<std::uint16_t>(from.peer_port()));
+  }
+  if (!from.has_peer_node() ||
+      !problems_.range(path + ".peer_node", from.peer_node(), kMinNode, kMaxNode)) {
+    return;
+  }
+  if (from.peer_node() == config_.node()) {
+    problems_.add(path + ".peer_node", "is " + std::to_string(from.peer_node()) +
+                                           ", this node itself; name the other end");
+    return;
+  }
+  const NodeId node(static_cast<std::uint16_t>(from.peer_node()));
+  draft.config.link.expect_node = node;
+  peers_.push_back({{draft.plan.port, node}, path + ".peer_node"});
+}
+
+std::optional<Mac> PortPlanner::address(const std::string& text, const std::string& path) {
+  Mac mac{};
+  // Six times two hex digits, colons between.
+  bool good = text.size() == 17;
+  for (std::size_t i = 0; good && i < mac.size(); ++i) {
+    unsigned value = 0;
+    const char* const begin = text.data() + i * 3;
+    const auto result = std::from_chars(begin, begin + 2, value, 16);
+    good = result.ec == std::errc() && result.ptr == begin + 2 &&
+           (i + 1 == mac.size() || begin[2] == ':');
+    mac[i] = static_cast<std::byte>(value);
+  }
+  if (!good) {
+    problems_.add(path,
+                  "is " + in_quotes(text) + "; an Ethernet address looks like 02:00:00:00:00:01");
+    return std::nullopt;
+  }
+  if ((mac[0] & std::byte{1}) != std::byte{0} || mac == Mac{}) {
+    problems_.add(path,
+                  "is " + text + ", which no single port can have (a group address, or zero)");
+    return std::nullopt;
+  }
+  return mac;
+}
+
+void PortPlanner::addresses(const mtlink::config::Port& from, const std::string& path,
+                            Draft& draft) {
+  if (!from.mac().empty()) draft.plan.mac = address(from.mac(), path + ".mac");
+  if (!from.peer_mac().empty()) {
+    draft.config.link.peer_mac = address(from.peer_mac(), path + ".peer_mac");
+  }
+  if (draft.plan.mac && draft.plan.mac == draft.config.link.peer_mac) {
+    problems_.add(path + ".peer_mac", "is our own mac; name the other end's");
+  }
+  if (!from.has_ether_type() ||
+      !problems_.range(path + ".ether_type", from.ether_type(), kMinEtherType, 0xFFFF)) {
+    return;
+  }
+  if (std::find(kForeignTypes.begin(), kForeignTypes.end(), from.ether_type()) !=
+      kForeignTypes.end()) {
+    problems_.add(path + ".ether_type",
+                  "is " + std::to_string(from.ether_type()) +
+                      ", which belongs to IPv4, ARP, IPv6 or a VLAN tag; leave "
+                      "it out for 0x88B5");
+    return;
+  }
+  draft.config.link.ether_type = static_cast<std::uint16_t>(from.ether_type());
+}
+
+std::vector<Partition> PortPlanner::partitions(
+    const google::protobuf::RepeatedField<std::uint32_t>& from, const std::string& path) {
+  std::vector<Partition> out;
+  for (int i = 0; i < from.size(); ++i) {
+    if (!problems_.range(item(path, i), from[i], 0, 65535)) continue;
+    const Partition partition(static_cast<std::uint16_t>(from[i]));
+    if (std::find(out.begin(), out.end(), partition) != out.end()) {
+      problems_.add(item(path, i), "is " + std::to_string(from[i]) + ", which is listed already");
+    }
+    out.push_back(partition);
+  }
+  if (out.empty()) out.push_back(Partition(0));
+  return out;
+}
+
+void PortPlanner::edge(const mtlink::config::Edge& from, const std::string& path, Draft& draft) {
+  network::Edge edge;
+  if (from.nodes().empty()) {
+    problems_.add(path + ".nodes", "is empty: nobody could send; list the nodes behind the port");
+  }
+  for (int i = 0; i < from.nodes_size(); ++i) {
+    const std::string at = path + "." + item("nodes", i);
+    if (!problems_.range(at, from.nodes(i), kMinNode, kMaxNode)) continue;
+    if (from.nodes(i) == config_.node()) {
+      problems_.add(at, "is this node itself, which is not behind a port");
+    }
+    edge.nodes.push_back(NodeId(static_cast<std::uint16_t>(from.nodes(i))));
+  }
+  edge.partitions = partitions(from.partitions(), path + ".partitions");
+  draft.config.edge = std::move(edge);
+}
+
+void PortPlanner::name(const std::string& given, const std::string& fallback,
+                       const std::string& path, Draft& draft) {
+  draft.plan.name = given.empty() ? fallback : given;
+  if (!good_name(draft.plan.name)) {
+    problems_.add(path + ".name", "is " + in_quotes(draft.plan.name) + "; " + kNameRule);
+  }
+  const auto [first, fresh] = names_.emplace(draft.plan.name, path);
+  if (!fresh) {
+    problems_.add(path + ".name", "is " + in_quotes(draft.plan.name) + ", which " + first->second +
+                                      " has; names must differ");
+  }
+}
+
+void PortPlanner::worker(bool given, std::uint32_t index, const std::string& path, Draft& draft) {
+  draft.worker_given = given;
+  if (!given) return;
+  if (index >= plan_.runtime.workers) {
+    problems_.add(path + ".worker",
+                  "is " + std::to_string(index) + ", but there are " +
+                      std::to_string(plan_.runtime.workers) +
+                      " worker(s), counted from 0; each entry of runtime.cpus makes one");
+    return;
+  }
+  draft.config.shard = ShardId(static_cast<std::uint8_t>(index));
+}
+
+void PortPlanner::port(const mtlink::config::Port& from, const std::string& path) {
+  Draft draft;
+  draft.plan.port = PortId(static_cast<std::uint16_t>(from.port()));
+  draft.plan.enabled = !from.has_enabled() || from.enabled();
+  name(from.name(), "p" + std::to_string(from.port()), path, draft);
+  const std::uint32_t frame = device(from, path, draft.plan.device);
+  peer(from, path, draft);
+  addresses(from, path, draft);
+  if (from.has_edge()) edge(from.edge(), path + ".edge", draft);
+  draft.plan.impairment = read_impairment(from.impairment(), path + ".impairment", problems_);
+  worker(from.has_worker(), from.worker(), path, draft);
+  const LinkSource source{
+      from.link(),
+      path + ".link",
+      config_.defaults(),
+      path,
+      frame,
+      from.has_af_packet() ? "interface " + from.af_packet().interface() : "the device"};
+  plan_link(source, problems_, draft.config.link);
+  keep(from.port(), path, std::move(draft));
+}
+
+void PortPlanner::ring_bytes(const mtlink::config::Slot& from, const std::string& path,
+                             Draft& draft) {
+  auto& device = std::get<SlotDevice>(draft.plan.device);
+  const std::uint32_t frame =
+      draft.config.link.mtu + static_cast<std::uint32_t>(link::kFrameHeader);
+  if (!from.has_ring_bytes()) return;
+  if (!problems_.range(path + ".ring_bytes", from.ring_bytes(), kMinRing, kMaxRing)) return;
+  if (!std::has_single_bit(from.ring_bytes())) {
+    problems_.add(path + ".ring_bytes", "is " + std::to_string(from.ring_bytes()) +
+                                            ", not a power of two; take " +
+                                            std::to_string(std::bit_ceil(from.ring_bytes())));
+    return;
+  }
+  const std::uint32_t least = 2 * (frame + kRecordOverhead);
+  if (from.ring_bytes() < least) {
+    problems_.add(path + ".ring_bytes",
+                  "is " + std::to_string(from.ring_bytes()) +
+                      ", too little for two longest frames of " + std::to_string(frame) +
+                      " bytes; take " + std::to_string(std::bit_ceil(least)) + ", or lower mtu");
+    return;
+  }
+  device.ring_bytes = from.ring_bytes();
+}
+
+void PortPlanner::slot(const mtlink::config::Slot& from, const std::string& path) {
+  Draft draft;
+  draft.plan.port = PortId(static_cast<std::uint16_t>(from.port()));
+  name(from.name(), "slot" + std::to_string(from.port()), path, draft);
+  if (from.node() == 0) {
+    problems_.add(path + ".node", "is missing; give the endpoint's node id, 1..65534");
+  } else if (from.node() == config_.node()) {
+    problems_.add(path + ".node", "is " + std::to_string(from.node()) +
+                                      ", this node itself; an endpoint has an id of its own");
+  } else if (problems_.range(path + ".node", from.node(), kMinNode, kMaxNode)) {
+    const auto [first, fresh] = slot_nodes_.emplace(from.node(), path);
+    if (!fresh) {
+      problems_.add(path + ".node", "is " + std::to_string(from.node()) + ", which " +
+                                        first->second +
+                                        " has; each slot's endpoint has an id of its own");
+    }
+  }
+  const NodeId node(static_cast<std::uint16_t>(from.node()));
+  const auto allowed = partitions(from.partitions(), path + ".partitions");
+  draft.plan.device = SlotDevice{node, allowed};
+  draft.plan.mac = slot_mac(plan_.node.node, draft.plan.port);
+  // A slot is where the fabric ends: its process is nobody else, whatever it writes (N5).
+  draft.config.edge = network::Edge{{node}, allowed};
+  draft.config.link.expect_node = node;
+  peers_.push_back({{draft.plan.port, node}, path + ".node"});
+  draft.plan.impairment = read_impairment(from.impairment(), path + ".impairment", problems_);
+  worker(from.has_worker(), from.worker(), path, draft);
+  const LinkSource source{from.link(),
+                          path + ".link",
+                          config_.defaults(),
+                          path,
+                          kMaxMtu + static_cast<std::uint32_t>(link::kFrameHeader),
+                          "the slot"};
+  plan_link(source, problems_, draft.config.link);
+  ring_bytes(from, path, draft);
+  keep(from.port(), path, std::move(draft));
+}
+
+void PortPlanner::keep(std::uint32_t number, const std::string& path, Draft draft) {
+  if (!problems_.range(path + ".port", number, 0, kMaxPorts - 1)) return;
+  const auto [first, fresh] = numbers_.emplace(number, path);
+  if (!fresh) {
+    problems_.add(path + ".port", "is " + std::to_string(number) + ", which " + first->second +
+                                      " has; number ports and slots differently, from 0");
+    return;
+  }
+  draft.plan.impairment_depth = BufferPlan::kImpairmentDepth;
+  draft.config.link.node = plan_.node.node;
+  draft.config.link.port = draft.plan.port;
+  if (draft.plan.mac) draft.config.link.mac = *draft.plan.mac;
+  drafts_.emplace(number, std::move(draft));
+}
+
+void PortPlanner::finish() {
+  std::uint32_t next = 0;
+  std::size_t turn = 0;
+  for (auto& [number, draft] : drafts_) {
+    // The number is the index into the node's tables (PortId), so gaps would be dead entries.
+    if (number != next) {
+      problems_.add(numbers_.at(number) + ".port",
+                    "is " + std::to_string(number) + ", but no port or slot is " +
+                        std::to_string(next) + "; number them from 0 without gaps");
+      return;
+    }
+    ++next;
+    if (!draft.worker_given) {
+      draft.config.shard = ShardId(static_cast<std::uint8_t>(turn++ % plan_.runtime.workers));
+    }
+    plan_.node.ports.push_back(std::move(draft.config));
+    plan_.ports.push_back(std::move(draft.plan));
+  }
+}
+
+}  // namespace mtl::switchd

@@ -1,0 +1,730 @@
+#include "switch/config/node_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "link/config.h"
+#include "network/route_table.h"
+
+namespace mtl::switchd {
+namespace {
+
+using mtlink::config::NodeConfig;
+using network::NextHop;
+using network::Route;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A machine with two CPUs and interfaces of known frame length.
+Host host() {
+  Host h;
+  h.cpus = {0, 1};
+  h.longest_frame = [](const std::string& interface) -> Result<std::uint32_t> {
+    static const std::map<std::string, std::uint32_t> known{
+        {"va", 1514}, {"vb", 1514}, {"jumbo", 9014}, {"huge", 65535}, {"tiny", 90}};
+    const auto found = known.find(interface);
+    if (found == known.end()) return Error{"there is no interface \"" + interface + "\" here"};
+    return found->second;
+  };
+  return h;
+}
+
+Result<Plan> plan_text(const std::string& text) {
+  const auto file = control::parse<NodeConfig>(text, control::FileFormat::kText, "lab.textproto");
+  if (!file) return file.error();
+  return plan_node(*file, host());
+}
+
+Plan good(const std::string& text) {
+  auto plan = plan_text(text);
+  EXPECT_TRUE(plan) << plan.error().message;
+  return plan ? std::move(*plan) : Plan{};
+}
+
+std::string error(const std::string& text) {
+  const auto plan = plan_text(text);
+  return plan ? "(no error)" : plan.error().message;
+}
+
+NextHop hop(unsigned port, unsigned raise) {
+  return {PortId(static_cast<std::uint16_t>(port)), static_cast<std::uint8_t>(raise)};
+}
+NodeId node(unsigned id) {
+  return NodeId(static_cast<std::uint16_t>(id));
+}
+
+const std::string kPort = "ports { port: 0 af_packet { interface: \"va\" } peer_node: 2 }\n";
+
+/// The configuration of one port with `fields` in it, the port beginning on line 2.
+std::string with_port(const std::string& fields) {
+  return "node: 1\nports { port: 0 af_packet { interface: \"va\" } peer_node: 2\n" + fields +
+         "\n}\n";
+}
+
+// ---- What is decided when nothing is said
+// --------------------------------------------------------
+
+TEST(NodeConfig, DefaultsAreThoseOfTheSchema) {
+  const Plan plan = good("node: 7\n" + kPort);
+  EXPECT_EQ(plan.name, "node-7");
+  EXPECT_EQ(plan.socket, "/run/mtlink/node-7.sock");
+  EXPECT_EQ(plan.log_format, LogFormat::kText);
+  EXPECT_EQ(plan.node.node, node(7));
+  EXPECT_EQ(plan.node.hop_limit, 16);
+  EXPECT_EQ(plan.node.own_limit, 256U);
+  EXPECT_EQ(plan.node.shards, 1U);
+  EXPECT_EQ(plan.runtime.workers, 1U);
+  EXPECT_TRUE(plan.runtime.cpus.empty());
+  EXPECT_FALSE(plan.runtime.poll);
+  ASSERT_EQ(plan.ports.size(), 1U);
+  EXPECT_EQ(plan.ports[0].name, "p0");
+  EXPECT_TRUE(plan.ports[0].enabled);
+  EXPECT_FALSE(plan.ports[0].mac);
+  EXPECT_FALSE(plan.ports[0].impairment.drop_ppm);
+  const auto& device = std::get<AfPacketDevice>(plan.ports[0].device);
+  EXPECT_EQ(device.interface, "va");
+  EXPECT_EQ(device.frames, 1024U);
+}
+
+TEST(NodeConfig, LinkDefaultsAreThoseOfTheSchema) {
+  const link::Config link = good("node: 7\n" + kPort).node.ports[0].link;
+  EXPECT_EQ(link.node, node(7));
+  EXPECT_EQ(link.port, PortId(0));
+  EXPECT_EQ(link.ether_type, 0x88B5);
+  EXPECT_EQ(link.mtu, 1484);  // 1514 less 30
+  EXPECT_EQ(link.cell, 256);
+  EXPECT_EQ(link.window, 256);
+  EXPECT_EQ(link.send_window, 1024);
+  EXPECT_THAT(link.capacity, testing::Each(64));  // 4 x 6 cells are less than 64
+  EXPECT_EQ(link.mark_cells, 256U);               // 64 KiB of 256 bytes
+  EXPECT_EQ(link.expect_node, node(2));
+  EXPECT_FALSE(link.expect_port);
+  EXPECT_FALSE(link.peer_mac);
+  EXPECT_EQ(link.timers.dead_interval, std::chrono::seconds(2));  // lab
+  EXPECT_TRUE(link.timers.adaptive);
+  EXPECT_EQ(link::fault(link), nullptr);
+}
+
+TEST(NodeConfig, MtuFollowsTheDeviceUpTo9000) {
+  const auto mtu = [](const std::string& interface) {
+    return good("node: 1 ports { af_packet { interface: \"" + interface + "\" } }")
+        .node.ports[0]
+        .link.mtu;
+  };
+  EXPECT_EQ(mtu("va"), 1484);
+  EXPECT_EQ(mtu("jumbo"), 8984);
+  EXPECT_EQ(mtu("huge"), 9000);
+  EXPECT_EQ(good("node: 1 ports { ethdev { devargs: \"net_tap0\" } }").node.ports[0].link.mtu,
+            1484);
+  EXPECT_EQ(good("node: 1 slots { node: 2 }").node.ports[0].link.mtu, 9000);
+}
+
+TEST(NodeConfig, AnEthdevTakesTheMtuThatIsSaid) {
+  EXPECT_EQ(
+      good("node: 1 ports { ethdev { devargs: \"x\" } link { mtu: 4096 } }").node.ports[0].link.mtu,
+      4096);
+  EXPECT_EQ(good("node: 1 defaults { mtu: 4000 } ports { ethdev { devargs: \"x\" } }")
+                .node.ports[0]
+                .link.mtu,
+            4000);
+}
+
+TEST(NodeConfig, CapacityIsFourLongestPackets) {
+  // 9000 bytes take 36 cells of 256.
+  EXPECT_THAT(good("node: 1 slots { node: 2 }").node.ports[0].link.capacity, testing::Each(144));
+  // As many as fit evenly into the sum of L6 where four do not.
+  EXPECT_THAT(good("node: 1 slots { node: 2 link { cell: 8 } }").node.ports[0].link.capacity,
+              testing::Each(4095));
+}
+
+TEST(NodeConfig, PortsFieldsCountBeforeDefaults) {
+  const Plan plan = good(R"(node: 1
+defaults { mtu: 1000 window: 100 cell: 128 send_window: 77 mark_bytes: 129 }
+ports { port: 0 af_packet { interface: "va" } }
+ports { port: 1 af_packet { interface: "vb" }
+        link { window: 200 capacity: [1000, 8, 8, 8, 8, 8, 8, 0] mark_bytes: 0 } }
+)");
+  EXPECT_EQ(plan.node.ports[0].link.window, 100);
+  EXPECT_EQ(plan.node.ports[1].link.window, 200);
+  EXPECT_EQ(plan.node.ports[1].link.mtu, 1000);
+  EXPECT_EQ(plan.node.ports[1].link.cell, 128);
+  EXPECT_EQ(plan.node.ports[1].link.send_window, 77);
+  EXPECT_THAT(plan.node.ports[1].link.capacity, ElementsAre(1000, 8, 8, 8, 8, 8, 8, 0));
+  EXPECT_EQ(plan.node.ports[0].link.mark_cells, 2U);  // 129 bytes, rounded up
+  EXPECT_EQ(plan.node.ports[1].link.mark_cells, 0U);  // never
+}
+
+TEST(NodeConfig, TimersStartFromTheProfile) {
+  const Plan plan = good(R"(node: 1
+defaults { timers { profile: FAST ack_every: 3 } }
+ports { port: 0 af_packet { interface: "va" } link { timers { dead_interval_us: 70000 } } }
+ports { port: 1 af_packet { interface: "vb" } link { timers { profile: LAB replay_limit: 5 } } }
+)");
+  const link::Timers& fast = plan.node.ports[0].link.timers;
+  EXPECT_EQ(fast.keepalive_interval, milliseconds(10));
+  EXPECT_EQ(fast.replay_timeout, microseconds(500));
+  EXPECT_EQ(fast.ack_every, 3);
+  EXPECT_EQ(fast.dead_interval, milliseconds(70));
+  EXPECT_FALSE(fast.adaptive);
+  const link::Timers& lab = plan.node.ports[1].link.timers;
+  EXPECT_EQ(lab.keepalive_interval, milliseconds(200));
+  EXPECT_EQ(lab.ack_every, 8);  // a profile of its own: the node's departures do not count
+  EXPECT_EQ(lab.replay_limit, 5U);
+  EXPECT_TRUE(lab.adaptive);
+}
+
+TEST(NodeConfig, PortsAreKeptByNumberAndWorkersTakeTurns) {
+  const Plan plan = good(R"(node: 1
+runtime { cpus: [0, 1] }
+ports { port: 2 af_packet { interface: "va" } }
+ports { port: 0 af_packet { interface: "vb" } worker: 1 }
+slots { port: 1 node: 5 }
+slots { port: 3 node: 6 }
+)");
+  ASSERT_EQ(plan.ports.size(), 4U);
+  EXPECT_EQ(std::get<AfPacketDevice>(plan.ports[2].device).interface, "va");
+  EXPECT_EQ(std::get<SlotDevice>(plan.ports[3].device).node, node(6));
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(plan.ports[i].port.value(), i);
+    EXPECT_EQ(plan.node.ports[i].link.port.value(), i);
+  }
+  EXPECT_EQ(plan.node.shards, 2U);
+  EXPECT_EQ(plan.node.ports[0].shard, ShardId(1));  // as said
+  EXPECT_EQ(plan.node.ports[1].shard, ShardId(0));  // the others by turns
+  EXPECT_EQ(plan.node.ports[2].shard, ShardId(1));
+  EXPECT_EQ(plan.node.ports[3].shard, ShardId(0));
+}
+
+TEST(NodeConfig, N5_ASlotIsAnEdgePortForItsNodeAndPartitions) {
+  const Plan plan = good("node: 1\nslots { node: 9 partitions: [4, 5] }\n");
+  ASSERT_TRUE(plan.node.ports[0].edge);
+  EXPECT_THAT(plan.node.ports[0].edge->nodes, ElementsAre(node(9)));
+  EXPECT_THAT(plan.node.ports[0].edge->partitions, ElementsAre(Partition(4), Partition(5)));
+  EXPECT_EQ(plan.node.ports[0].link.expect_node, node(9));
+  EXPECT_EQ(plan.ports[0].name, "slot0");
+  ASSERT_TRUE(plan.ports[0].mac);
+  EXPECT_EQ(plan.node.ports[0].link.mac, *plan.ports[0].mac);
+  EXPECT_EQ((*plan.ports[0].mac)[0], std::byte{0x02});  // locally administered
+  const Plan plain = good("node: 1\nslots { node: 9 }\n");
+  EXPECT_THAT(plain.node.ports[0].edge->partitions, ElementsAre(Partition(0)));
+}
+
+TEST(NodeConfig, PortsTakeAddressesEdgeTypeAndImpairment) {
+  const Plan plan = good(with_port(
+      "peer_port: 3 peer_mac: \"02:00:00:00:0a:Ff\" mac: \"02:00:00:00:00:02\" ether_type: 0x88B6\n"
+      "edge { nodes: [2, 3] } enabled: false\n"
+      "impairment { drop_ppm: 10000 reorder_ppm: 5 delay_us: 7 seed: 99 }"));
+  const link::Config& link = plan.node.ports[0].link;
+  const Mac peer{std::byte{2}, std::byte{0},  std::byte{0},
+                 std::byte{0}, std::byte{10}, std::byte{255}};
+  EXPECT_EQ(link.peer_mac, peer);
+  EXPECT_EQ(link.mac[5], std::byte{2});
+  EXPECT_EQ(link.expect_port, PortId(3));
+  EXPECT_EQ(link.ether_type, 0x88B6);
+  EXPECT_THAT(plan.node.ports[0].edge->nodes, ElementsAre(node(2), node(3)));
+  EXPECT_THAT(plan.node.ports[0].edge->partitions, ElementsAre(Partition(0)));
+  EXPECT_FALSE(plan.ports[0].enabled);
+  EXPECT_EQ(plan.ports[0].impairment.drop_ppm, 10000U);
+  EXPECT_EQ(plan.ports[0].impairment.reorder_delay, microseconds(100));
+  EXPECT_EQ(plan.ports[0].impairment.delay, microseconds(7));
+  EXPECT_EQ(plan.ports[0].impairment.seed, 99U);
+}
+
+// ---- Routes
+// --------------------------------------------------------------------------------------
+
+TEST(NodeConfigRoutes, ByHandBecomeTiersWithWeights) {
+  const Plan plan =
+      good("node: 1\n" + kPort +
+           "slots { port: 1 node: 9 }\n"
+           "routes { dst: 9 tiers { hops { port: 1 } } }\n"
+           "routes { dst: 2 tiers { hops { port: 0 weight: 2 } hops { port: 1 raise: 1 } }\n"
+           "         tiers { hops { port: 0 raise: 1 } } }\n");
+  EXPECT_EQ(plan.routes,
+            (std::vector<Route>{{node(9), {{hop(1, 0)}}},
+                                {node(2), {{hop(0, 0), hop(0, 0), hop(1, 1)}, {hop(0, 1)}}}}));
+  EXPECT_TRUE(network::RouteTable::build(plan.routes, 2));
+  EXPECT_TRUE(plan.warnings.empty());
+}
+
+TEST(NodeConfigRoutes, WithoutAnyTheNeighboursAreReached) {
+  const Plan plan = good(R"(node: 1
+ports { port: 0 af_packet { interface: "va" } peer_node: 2 }
+ports { port: 1 af_packet { interface: "vb" } peer_node: 2 }
+slots { port: 2 node: 9 }
+)");
+  EXPECT_EQ(plan.routes,
+            (std::vector<Route>{{node(2), {{hop(0, 0), hop(1, 0)}}}, {node(9), {{hop(2, 0)}}}}));
+}
+
+TEST(NodeConfigRoutes, APeerThatNoRouteLeadsToIsAWarning) {
+  const Plan plan = good("node: 1\n" + kPort +
+                         "slots { port: 1 node: 9 }\n"
+                         "routes { dst: 2 tiers { hops { port: 0 } } }\n");
+  EXPECT_THAT(
+      plan.warnings,
+      ElementsAre("lab.textproto:3:17: slots[0].node is 9, to which no route leads: packets for "
+                  "it are dropped (no_route)"));
+}
+
+const std::string kRing = R"(node: 1
+ports { port: 0 af_packet { interface: "va" } peer_node: 2 }
+ports { port: 1 af_packet { interface: "vb" } peer_node: 4 }
+slots { port: 2 node: 11 }
+fabric {
+  shape: RING
+  nodes { node: 1 endpoints: 11 }
+  nodes { node: 2 }
+  nodes { node: 3 }
+  nodes { node: 4 endpoints: 14 }
+}
+)";
+
+TEST(NodeConfigRoutes, N10_AFabricGivesRoutesWithRaises) {
+  const Plan plan = good(kRing);
+  EXPECT_EQ(plan.routes, (std::vector<Route>{{node(11), {{hop(2, 0)}}},
+                                             {node(2), {{hop(0, 0)}}},
+                                             {node(3), {{hop(0, 0), hop(1, 1)}}},
+                                             {node(4), {{hop(1, 1)}}},
+                                             {node(14), {{hop(1, 1)}}}}));
+  EXPECT_EQ(plan.peers.size(), 3U);
+  ASSERT_TRUE(plan.fabric);
+}
+
+TEST(NodeConfigRoutes, N6_AHopLimitBelowTwiceTheDiameterIsAWarning) {
+  // A ring of four with endpoints: two links between switches, two to endpoints.
+  EXPECT_TRUE(good(kRing + "hop_limit: 8\n").warnings.empty());
+  EXPECT_THAT(
+      good(kRing + "hop_limit: 7\n").warnings,
+      ElementsAre("lab.textproto:12:1: hop_limit is 7, but the fabric's ways have up to 4 links; "
+                  "set it to twice that (N6)"));
+}
+
+TEST(NodeConfigRoutes, ByHandBesideAFabricReplaceItsOwn) {
+  const Plan plan = good(kRing + "routes { dst: 3 tiers { hops { port: 0 } } }\n");
+  EXPECT_EQ(plan.routes[2], (Route{node(3), {{hop(0, 0)}}}));
+  EXPECT_EQ(plan.routes.size(), 5U);
+}
+
+TEST(NodeConfigRoutes, N10_ByHandBesideAFabricMustNotDeadlock) {
+  // Node 2 may send packets for 4 either way: here they come back.
+  EXPECT_EQ(
+      error(kRing + "routes { dst: 4 tiers { hops { port: 0 } } }\n"),
+      "lab.textproto:12:1: routes do not go with the fabric: these routes can stand still for ever "
+      "(N10), because packets wait in a circle:\n"
+      "node 1 port 0 -> node 2 port 0, layer 0: packets for 4 wait for\n"
+      "node 2 port 0 -> node 1 port 0, layer 0: packets for 4 wait for the first\n"
+      "raise the layer on one hop of the circle, or leave it out");
+}
+
+TEST(NodeConfigRoutes, RoutesSetIsCheckedTheSameWay) {
+  const Plan plan = good(kRing);
+  mtlink::config::Routes routes;
+  auto* route = routes.add_routes();
+  route->set_dst(3);
+  route->add_tiers()->add_hops()->set_port(0);
+  const auto taken = plan_routes(routes, plan);
+  ASSERT_TRUE(taken) << taken.error().message;
+  EXPECT_EQ(*taken, (std::vector<Route>{{node(3), {{hop(0, 0)}}}}));
+
+  route->set_dst(4);
+  const auto circle = plan_routes(routes, plan);
+  ASSERT_FALSE(circle);
+  EXPECT_THAT(circle.error().message, HasSubstr("N10"));
+
+  route->mutable_tiers(0)->mutable_hops(0)->set_port(3);
+  const auto missing = plan_routes(routes, plan);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().message,
+            "routes[0].tiers[0].hops[0].port is 3, but the node has ports 0..2 only");
+}
+
+TEST(NodeConfig, ImpairmentOfARunningPortIsChecked) {
+  mtlink::config::Impairment impairment;
+  impairment.set_drop_ppm(1'000'000);
+  ASSERT_TRUE(plan_impairment(impairment));
+  EXPECT_EQ(plan_impairment(impairment)->drop_ppm, 1'000'000U);
+  impairment.set_drop_ppm(1'000'001);
+  const auto refused = plan_impairment(impairment);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "impairment.drop_ppm is 1000001; it must be 0..1000000");
+}
+
+// ---- Buffers
+// -------------------------------------------------------------------------------------
+
+TEST(NodeConfigBuffers, L22_EveryCellOfEveryPortHasItsBuffer) {
+  // By hand: port 0, 8 x 64 cells + 64 + 256 = 832; port 1, the slot, 8 x 144 + 64 + 256 = 1472;
+  // one worker's cache 384. Buffers hold 9000 + 34 bytes, rounded up to 9088.
+  const Plan plan = good("node: 1\n" + kPort + "slots { port: 1 node: 9 ring_bytes: 131072 }\n");
+  EXPECT_EQ(plan.ports[0].buffers, 832U);
+  EXPECT_EQ(plan.ports[1].buffers, 1472U);
+  EXPECT_EQ(plan.buffers.receive, 832U + 1472U + 384U);
+  EXPECT_EQ(plan.buffers.own, 512U);
+  EXPECT_EQ(plan.buffers.room, 9088U);
+  EXPECT_EQ(plan.ports[0].max_frame, 1514U);
+  EXPECT_EQ(plan.memory.buffers, (2688ULL + 512) * (9088 + 448));
+  EXPECT_EQ(plan.memory.local_rings, 262144U);
+  EXPECT_GT(plan.memory.links, 0U);
+  // 29.1 MiB of buffers, rounded up, and 64 for EAL.
+  EXPECT_EQ(plan.runtime.memory_mib, 30U + 64U);
+}
+
+TEST(NodeConfigBuffers, ADevicesDescriptorsHoldBuffersToo) {
+  const Plan plan = good("node: 1\nports { ethdev { devargs: \"x\" } link { capacity: 8 } }\n");
+  EXPECT_EQ(plan.ports[0].buffers, 64U + 64 + 256 + 2048);
+  EXPECT_EQ(plan.buffers.room, 2048U);
+}
+
+TEST(NodeConfigBuffers, WorkersHaveSharesThatAddUp) {
+  const std::string two = R"(node: 1
+runtime { cpus: [0, 1] BUFFERS }
+ports { port: 0 af_packet { interface: "va" } link { capacity: 10 } }
+ports { port: 1 af_packet { interface: "vb" } link { capacity: 20 } }
+)";
+  const auto with = [&](const std::string& buffers) {
+    return good(std::string(two).replace(two.find("BUFFERS"), 7, buffers));
+  };
+  const Plan plan = with("");
+  EXPECT_THAT(plan.buffers.receive_by_worker, ElementsAre(80 + 320 + 384, 160 + 320 + 384));
+  EXPECT_EQ(plan.buffers.receive, 784U + 864U);
+  EXPECT_EQ(plan.buffers.own, 1024U);
+  const Plan more = with("buffers: 1651");
+  EXPECT_EQ(more.buffers.receive, 1651U);
+  EXPECT_THAT(more.buffers.receive_by_worker, ElementsAre(784 + 2, 864 + 1));
+}
+
+TEST(NodeConfigBuffers, LessThanPromisedIsRefused) {
+  EXPECT_EQ(
+      error("node: 1\n" + kPort + "runtime { buffers: 1215 }\n"),
+      "lab.textproto:3:11: runtime.buffers is 1215, but the ports promise their peers room that "
+      "takes 1216; give that many, leave it out, or lower capacity");
+  EXPECT_TRUE(plan_text("node: 1\n" + kPort + "runtime { buffers: 1216 }\n"));
+  EXPECT_THAT(error("node: 1\n" + kPort + "runtime { memory_mib: 10 }\n"),
+              StartsWith("lab.textproto:3:11: runtime.memory_mib is 10, but the buffers need "));
+}
+
+TEST(NodeConfig, DescriptionShowsWhatWasDecided) {
+  const std::string text = describe(good("node: 1\n" + kPort + "slots { port: 1 node: 9 }\n"));
+  EXPECT_THAT(text, HasSubstr("node 1 \"node-1\", 1 worker(s), 2 routes"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("port 0 p0: af_packet va, mtu 1484, cell 256, window 256, worker 0, 832 buffers"));
+  EXPECT_THAT(text, HasSubstr("port 1 slot1: slot for node 9, mtu 9000"));
+  EXPECT_THAT(text, HasSubstr("buffers: 2688 to receive, 512 for own packets, 9088 bytes each"));
+}
+
+// ---- What is refused
+// -----------------------------------------------------------------------------
+
+struct Refused {
+  const char* name;
+  std::string text;
+  std::string message;
+};
+
+void PrintTo(const Refused& refused, std::ostream* out) {
+  *out << refused.name;
+}
+
+class NodeConfigRefuses : public testing::TestWithParam<Refused> {};
+
+TEST_P(NodeConfigRefuses, WithPlaceFieldAndRemedy) {
+  EXPECT_EQ(error(GetParam().text), GetParam().message);
+}
+
+std::string named(const testing::TestParamInfo<Refused>& info) {
+  return info.param.name;
+}
+
+const std::string kSlots = "node: 1\nslots { port: 0 node: 5 }\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Node, NodeConfigRefuses,
+    testing::Values(
+        Refused{"NoNode", kPort, "lab.textproto: node is missing; give the node's id, 1..65534"},
+        Refused{"N3_NodeTooBig", "node: 65535\n" + kPort,
+                "lab.textproto:1:1: node is 65535; it must be 1..65534"},
+        Refused{"Name", "node: 1 name: \"a/b\"\n" + kPort,
+                "lab.textproto:1:9: name is \"a/b\"; a name has 1 to 64 letters, digits, '.', '_' "
+                "or '-'"},
+        Refused{"HopLimit", "node: 1\nhop_limit: 256\n" + kPort,
+                "lab.textproto:2:1: hop_limit is 256; it must be 1..255"},
+        Refused{"OwnLimit", "node: 1\nown_limit: 0\n" + kPort,
+                "lab.textproto:2:1: own_limit is 0; it must be 1..65536"},
+        Refused{"NoPorts", "node: 1\n",
+                "lab.textproto: the node has no ports and no slots; give at least one"},
+        Refused{"CpuElsewhere", "node: 1\n" + kPort + "runtime { cpus: [0, 7] }\n",
+                "lab.textproto:3:11: runtime.cpus[1] is 7, a CPU that this process may not use; "
+                "`taskset -cp $$` tells which"},
+        Refused{"CpuTwice", "node: 1\n" + kPort + "runtime { cpus: [1, 1] }\n",
+                "lab.textproto:3:11: runtime.cpus[1] is 1, which has a worker already"},
+        Refused{"SocketPath",
+                "node: 1\n" + kPort + "control { socket: \"" + std::string(108, 'x') + "\" }\n",
+                "lab.textproto:3:11: control.socket has 108 bytes; a Unix socket's path has at "
+                "most 107"}),
+    named);
+
+INSTANTIATE_TEST_SUITE_P(
+    Ports, NodeConfigRefuses,
+    testing::Values(
+        Refused{"SameNumber", "node: 1\n" + kPort + "slots {\n  port: 0\n  node: 5\n}\n",
+                "lab.textproto:4:3: slots[0].port is 0, which ports[0] has; number ports and slots "
+                "differently, from 0"},
+        Refused{
+            "Gap", "node: 1\n" + kPort + "slots { port: 2 node: 5 }\n",
+            "lab.textproto:3:9: slots[0].port is 2, but no port or slot is 1; number them from 0 "
+            "without gaps"},
+        Refused{"NumberTooBig", "node: 1\n" + kPort + "slots { port: 256 node: 5 }\n",
+                "lab.textproto:3:9: slots[0].port is 256; it must be 0..255"},
+        Refused{
+            "NoDevice", "node: 1\nports { port: 0 }\n",
+            "lab.textproto:2:1: ports[0] has no device; give it af_packet or ethdev (or make it a "
+            "slot)"},
+        Refused{"NoInterface", "node: 1\nports { af_packet { } }\n",
+                "lab.textproto:2:9: ports[0].af_packet.interface is missing; name a Linux "
+                "interface (`ip "
+                "link` lists them)"},
+        Refused{"InterfaceElsewhere", "node: 1\nports { af_packet { interface: \"eth9\" } }\n",
+                "lab.textproto:2:21: ports[0].af_packet.interface cannot be used: there is no "
+                "interface "
+                "\"eth9\" here"},
+        Refused{"InterfaceTooSmall", "node: 1\nports { af_packet { interface: \"tiny\" } }\n",
+                "lab.textproto:2:21: ports[0].af_packet.interface is \"tiny\", whose frames of 90 "
+                "bytes "
+                "are too short for a link; raise its MTU to 80 or more"},
+        Refused{"InterfaceTwice",
+                "node: 1\n" + kPort + "ports { port: 1 af_packet { interface: \"va\" } }\n",
+                "lab.textproto:3:29: ports[1].af_packet.interface is \"va\", which ports[0] has; "
+                "one port "
+                "for a device"},
+        Refused{"NoDevargs", "node: 1\nports { ethdev { } }\n",
+                "lab.textproto:2:9: ports[0].ethdev.devargs is missing; name a device, as "
+                "\"0000:03:00.0\""},
+        Refused{"RingFrames", "node: 1\nports { af_packet { interface: \"va\" frames: 8 } }\n",
+                "lab.textproto:2:37: ports[0].af_packet.frames is 8; it must be 16..65536"},
+        Refused{
+            "SameName", "node: 1\n" + kPort + "slots { port: 1 node: 5 name: \"p0\" }\n",
+            "lab.textproto:3:25: slots[0].name is \"p0\", which ports[0] has; names must differ"},
+        Refused{
+            "PeerIsSelf", "node: 2\n" + kPort,
+            "lab.textproto:2:47: ports[0].peer_node is 2, this node itself; name the other end"},
+        Refused{"Worker", with_port("worker: 1"),
+                "lab.textproto:3:1: ports[0].worker is 1, but there are 1 worker(s), counted from "
+                "0; each "
+                "entry of runtime.cpus makes one"},
+        Refused{
+            "MacSyntax", with_port("peer_mac: \"02:00:00:00:00\""),
+            "lab.textproto:3:1: ports[0].peer_mac is \"02:00:00:00:00\"; an Ethernet address looks "
+            "like 02:00:00:00:00:01"},
+        Refused{"MacSigns", with_port("mac: \"02:00:00:00:00:-1\""),
+                "lab.textproto:3:1: ports[0].mac is \"02:00:00:00:00:-1\"; an Ethernet address "
+                "looks like "
+                "02:00:00:00:00:01"},
+        Refused{"MacGroup", with_port("mac: \"03:00:00:00:00:01\""),
+                "lab.textproto:3:1: ports[0].mac is 03:00:00:00:00:01, which no single port can "
+                "have (a "
+                "group address, or zero)"},
+        Refused{"SameMac", with_port("mac: \"02:00:00:00:00:01\" peer_mac: \"02:00:00:00:00:01\""),
+                "lab.textproto:3:26: ports[0].peer_mac is our own mac; name the other end's"},
+        Refused{
+            "EtherTypeIsIp", with_port("ether_type: 0x0800"),
+            "lab.textproto:3:1: ports[0].ether_type is 2048, which belongs to IPv4, ARP, IPv6 or a "
+            "VLAN tag; leave it out for 0x88B5"},
+        Refused{"EtherTypeIsLength", with_port("ether_type: 1500"),
+                "lab.textproto:3:1: ports[0].ether_type is 1500; it must be 1536..65535"},
+        Refused{
+            "EdgeOfNobody", with_port("edge { partitions: 1 }"),
+            "lab.textproto:3:1: ports[0].edge.nodes is empty: nobody could send; list the nodes "
+            "behind the port"},
+        Refused{"EdgePartition", with_port("edge { nodes: 2 partitions: 65536 }"),
+                "lab.textproto:3:17: ports[0].edge.partitions[0] is 65536; it must be 0..65535"},
+        Refused{
+            "ImpairmentRate", with_port("impairment { drop_ppm: 1000001 }"),
+            "lab.textproto:3:14: ports[0].impairment.drop_ppm is 1000001; it must be 0..1000000"},
+        Refused{"ImpairmentDelay", with_port("impairment { delay_us: 60000001 }"),
+                "lab.textproto:3:14: ports[0].impairment.delay_us is 60000001; it must be "
+                "0..60000000"}),
+    named);
+
+INSTANTIATE_TEST_SUITE_P(
+    Slots, NodeConfigRefuses,
+    testing::Values(
+        Refused{
+            "NoNode", "node: 1\nslots { port: 0 }\n",
+            "lab.textproto:2:1: slots[0].node is missing; give the endpoint's node id, 1..65534"},
+        Refused{
+            "OwnNode", "node: 1\nslots { node: 1 }\n",
+            "lab.textproto:2:9: slots[0].node is 1, this node itself; an endpoint has an id of its "
+            "own"},
+        Refused{"SameNode", kSlots + "slots { port: 1 node: 5 }\n",
+                "lab.textproto:3:17: slots[1].node is 5, which slots[0] has; each slot's endpoint "
+                "has an "
+                "id of its own"},
+        Refused{"PartitionTwice", "node: 1\nslots { node: 5 partitions: [3, 3] }\n",
+                "lab.textproto:2:17: slots[0].partitions[1] is 3, which is listed already"},
+        Refused{
+            "RingNotAPowerOfTwo", "node: 1\nslots { node: 5 ring_bytes: 70000 }\n",
+            "lab.textproto:2:17: slots[0].ring_bytes is 70000, not a power of two; take 131072"},
+        Refused{"RingTooSmall",
+                "node: 1\nslots { node: 5 ring_bytes: 65536 link { mtu: 40000 } }\n",
+                "lab.textproto:2:17: slots[0].ring_bytes is 65536, too little for two longest "
+                "frames of "
+                "40030 bytes; take 131072, or lower mtu"}),
+    named);
+
+INSTANTIATE_TEST_SUITE_P(
+    Links, NodeConfigRefuses,
+    testing::Values(
+        Refused{"L6_Window", with_port("link { window: 20000 }"),
+                "lab.textproto:3:8: ports[0].link.window is 20000; it must be 1..16384"},
+        Refused{"L6_WindowZero", with_port("link { window: 0 }"),
+                "lab.textproto:3:8: ports[0].link.window is 0; it must be 1..16384"},
+        Refused{"SendWindow", with_port("link { send_window: 16385 }"),
+                "lab.textproto:3:8: ports[0].link.send_window is 16385; it must be 1..16384"},
+        Refused{"L6_Mtu", with_port("link { mtu: 63 }"),
+                "lab.textproto:3:8: ports[0].link.mtu is 63; it must be 64..61410"},
+        Refused{
+            "MtuOfTheDevice", with_port("link { mtu: 1485 }"),
+            "lab.textproto:3:8: ports[0].link.mtu is 1485, but interface va of ports[0] carries "
+            "frames of 1514 bytes, so at most 1484 (30 less); lower it, or raise the device's MTU "
+            "to "
+            "1501"},
+        Refused{"L6_Cell", with_port("link { cell: 0 }"),
+                "lab.textproto:3:8: ports[0].link.cell is 0; it must be 1..65535"},
+        Refused{"CapacityCount", with_port("link { capacity: [1, 2] }"),
+                "lab.textproto:3:8: ports[0].link.capacity has 2 values; give one for all VCs, or "
+                "eight"},
+        Refused{
+            "L6_CapacitySum", with_port("link { capacity: 4096 }"),
+            "lab.textproto:3:8: ports[0].link.capacity comes to 32768 cells over the eight VCs; it "
+            "must be 1..32767 (L6)"},
+        Refused{"CapacityForAPacket", with_port("link { capacity: [5, 6, 6, 6, 6, 6, 6, 6] }"),
+                "lab.textproto:3:8: ports[0].link.capacity gives VC 0 5 cells, but a packet of "
+                "1484 bytes "
+                "takes 6 of 256 bytes; give at least that (or 0 to close the VC), enlarge cell, or "
+                "lower "
+                "mtu"},
+        Refused{
+            "KeepaliveBelowDead", with_port("link { timers { keepalive_interval_us: 2000000 } }"),
+            "lab.textproto:3:17: ports[0].link.timers.keepalive_interval_us is 2000000, not below "
+            "dead_interval_us, which is 2000000; make it half of that or less"},
+        Refused{"AckEvery", with_port("link { timers { ack_every: 0 } }"),
+                "lab.textproto:3:17: ports[0].link.timers.ack_every is 0; it must be 1..16384"},
+        Refused{"TimerZero", with_port("link { timers { nack_interval_us: 0 } }"),
+                "lab.textproto:3:17: ports[0].link.timers.nack_interval_us is 0; it must be "
+                "1..3600000000"}),
+    named);
+
+TEST(NodeConfig, AllProblemsAreToldAtOnceAndABadDefaultOnce) {
+  EXPECT_EQ(
+      error("node: 1\ndefaults { window: 0 }\n" + kPort +
+            "slots { port: 1 node: 1 }\nslots { port: 2 node: 7 link { cell: 0 } }\n"),
+      "lab.textproto:2:12: defaults.window is 0; it must be 1..16384\n"
+      "lab.textproto:4:17: slots[0].node is 1, this node itself; an endpoint has an id of its own\n"
+      "lab.textproto:5:32: slots[1].link.cell is 0; it must be 1..65535");
+}
+
+TEST(NodeConfig, ManyProblemsAreCutShort) {
+  std::string text = "node: 1\n";
+  for (int i = 0; i < 30; ++i) text += "slots { port: " + std::to_string(i) + " }\n";
+  EXPECT_THAT(error(text), HasSubstr("\nlab.textproto: and 10 more"));
+}
+
+TEST(NodeConfig, ShortOfDeathKeepalivesAreAWarning) {
+  const Plan plan = good(with_port("link { timers { keepalive_interval_us: 1500000 } }"));
+  EXPECT_THAT(plan.warnings,
+              ElementsAre(HasSubstr("ports[0].link.timers.keepalive_interval_us is more "
+                                    "than half of dead_interval_us")));
+}
+
+const std::string kNode = "node: 1\n" + kPort;
+
+INSTANTIATE_TEST_SUITE_P(
+    Routes, NodeConfigRefuses,
+    testing::Values(
+        Refused{"N3_Dst", kNode + "routes { dst: 0 tiers { hops { } } }\n",
+                "lab.textproto:3:10: routes[0].dst is 0; it must be 1..65534"},
+        Refused{"DstIsSelf", kNode + "routes { dst: 1 tiers { hops { } } }\n",
+                "lab.textproto:3:10: routes[0].dst is 1, this node itself; leave the route out"},
+        Refused{
+            "DstTwice",
+            kNode + "routes { dst: 2 tiers { hops { } } }\nroutes { dst: 2 tiers { hops { } } }\n",
+            "lab.textproto:4:10: routes[1].dst is 2, which has a route already; merge both into "
+            "one"},
+        Refused{"NoTiers", kNode + "routes { dst: 2 }\n",
+                "lab.textproto:3:1: routes[0].tiers has 0 entries; it must have 1..8"},
+        Refused{
+            "EmptyTier", kNode + "routes { dst: 2 tiers { } }\n",
+            "lab.textproto:3:17: routes[0].tiers[0] has no hops; give one, or leave the tier out"},
+        Refused{
+            "N7_Port", kNode + "routes { dst: 2 tiers { hops { port: 1 } } }\n",
+            "lab.textproto:3:32: routes[0].tiers[0].hops[0].port is 1, but the node has ports 0..0 "
+            "only"},
+        Refused{"N7_Raise", kNode + "routes { dst: 2 tiers { hops { raise: 2 } } }\n",
+                "lab.textproto:3:32: routes[0].tiers[0].hops[0].raise is 2; it must be 0..1"},
+        Refused{"Weight", kNode + "routes { dst: 2 tiers { hops { weight: 0 } } }\n",
+                "lab.textproto:3:32: routes[0].tiers[0].hops[0].weight is 0; it must be 1..64"},
+        Refused{"WeightSum", kNode + "routes { dst: 2 tiers { hops { weight: 64 } hops { } } }\n",
+                "lab.textproto:3:17: routes[0].tiers[0] has more than 64 hops, weights counted; "
+                "lower the "
+                "weights"}),
+    named);
+
+INSTANTIATE_TEST_SUITE_P(
+    Fabrics, NodeConfigRefuses,
+    testing::Values(
+        Refused{
+            "NoShape", kNode + "fabric { nodes { node: 1 } nodes { node: 2 } }\n",
+            "lab.textproto:3:1: fabric.shape is missing; it must be LINE, STAR, RING or FULL_MESH"},
+        Refused{"Empty", kNode + "fabric { shape: LINE }\n",
+                "lab.textproto:3:1: fabric.nodes is empty; list the switches in order"},
+        Refused{"IdTwice", kNode + "fabric { shape: LINE nodes { node: 1 endpoints: [7, 1] } }\n",
+                "lab.textproto:3:38: fabric.nodes[0].endpoints[1] is 1, which stands in the fabric "
+                "already"},
+        Refused{"N3_Id", kNode + "fabric { shape: LINE nodes { node: 65535 } }\n",
+                "lab.textproto:3:30: fabric.nodes[0].node is 65535; it must be 1..65534"},
+        Refused{"NotInIt", kNode + "fabric { shape: LINE nodes { node: 2 } nodes { node: 3 } }\n",
+                "lab.textproto:3:1: fabric does not name this node, 1; add it to its nodes or to a "
+                "node's "
+                "endpoints"},
+        Refused{
+            "WrongNeighbour",
+            kNode +
+                "fabric { shape: LINE nodes { node: 1 } nodes { node: 3 } nodes { node: 2 } }\n",
+            "lab.textproto:2:47: ports[0].peer_node is 2, which the fabric does not join to node "
+            "1; "
+            "its neighbours are: 3\n"
+            "lab.textproto:3:1: fabric joins node 1 to node 3, but no port has it as peer_node and "
+            "no "
+            "slot as node; add one"},
+        Refused{"PortWithoutPlace",
+                kNode + "ports { port: 1 af_packet { interface: \"vb\" } }\n"
+                        "fabric { shape: LINE nodes { node: 1 } nodes { node: 2 } }\n",
+                "lab.textproto:4:1: fabric needs to know where port 1 leads; give it a peer_node"}),
+    named);
+
+TEST(NodeConfig, AnEndpointsOwnFileWorksToo) {
+  // A node that hangs on switch 2 by a device of its own.
+  const Plan plan =
+      good("node: 9\n" + kPort +
+           "fabric { shape: STAR nodes { node: 1 } nodes { node: 2 endpoints: 9 } }\n");
+  EXPECT_EQ(plan.routes, (std::vector<Route>{{node(1), {{hop(0, 0)}}}, {node(2), {{hop(0, 0)}}}}));
+}
+
+TEST(Host, KnowsItsCpusAndInterfaces) {
+  const Host here = this_host();
+  EXPECT_FALSE(here.cpus.empty());
+  const auto missing = here.longest_frame("no-such-if");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("there is no interface \"no-such-if\""));
+}
+
+}  // namespace
+}  // namespace mtl::switchd

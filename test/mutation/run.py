@@ -13,7 +13,9 @@ the tests must pass unchanged, or nothing that follows means anything. A mutatio
 whose text does not stand exactly once in its file, or that does not compile, is a failure.
 
 mutations.json: {"mutations": [{"rules": ["L13"], "what": "...", "file": "src/...", "find": "...",
-"replace": "...", "tests": {"EXECUTABLE": "GTEST_FILTER"}}], "without": {"P3": "why it has none"}}"""
+"replace": "...", "traces": "loss_one poison"}], "without": {"P3": "why it has none"}}
+
+Instead of the traces that must fail, on one shard, there may be "tests": {"EXECUTABLE": "GTEST_FILTER"}."""
 
 import argparse
 import concurrent.futures
@@ -34,6 +36,8 @@ sys.path.insert(0, str(ROOT / "test" / "structure"))
 import tree  # noqa: E402  (found by the line above)
 
 TEST_SECONDS = 120
+REPLAYER = "conformance_test"
+REPLAY = "Traces/Replay.ByteForByte/{}_1shard"
 # Without optimisation: what counts is the time to compile one file. A mutation may leave a variable
 # unused: no -Werror.
 FLAGS = ["--buildtype=plain", "-Db_ndebug=false", "-Dwerror=false"]
@@ -42,6 +46,9 @@ FLAGS = ["--buildtype=plain", "-Db_ndebug=false", "-Dwerror=false"]
 def read_mutations(path):
     content = json.loads(path.read_text())
     for mutation in content["mutations"]:
+        if "traces" in mutation:
+            names = [REPLAY.format(trace) for trace in mutation["traces"].split()]
+            mutation["tests"] = {REPLAYER: ":".join(names)}
         missing = {"rules", "what", "file", "find", "replace", "tests"} - set(mutation)
         if missing:
             sys.exit(f"{path}: {mutation.get('what', mutation)}: lacks {', '.join(sorted(missing))}")

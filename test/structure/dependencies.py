@@ -37,6 +37,7 @@ THIRD_PARTIES = {
     "mtlink/": ["control", "switch", "endpoint", "topology", "tools"],
     "isa-l": ["base"],
     "pcap": ["conformance", "tools"],
+    "openssl/": ["conformance", "tools"],
     "spdlog/": ["runtime", "switch", "control", "tools"],
     "fmt/": ["sim", "conformance", "topology", "runtime", "endpoint", "switch", "control", "tools"],
     "CLI/": ["tools"],

@@ -34,7 +34,7 @@ THIRD_PARTIES = {
     "rte_": ["phy/dpdk", "runtime", "switch", "tools"],
     "boost/": ["conformance", "control", "switch", "tools"],
     "google/protobuf/": ["control", "switch", "topology", "tools"],
-    "mtlink/": ["control", "switch", "endpoint", "topology", "tools"],
+    "mtlink/": ["control", "runtime/settings", "switch", "endpoint", "topology", "tools"],
     "isa-l": ["base"],
     "pcap": ["conformance", "tools"],
     "openssl/": ["conformance", "tools"],

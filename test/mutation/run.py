@@ -13,7 +13,9 @@ the tests must pass unchanged, or nothing that follows means anything. A mutatio
 whose text does not stand exactly once in its file, or that does not compile, is a failure.
 
 mutations.json: {"mutations": [{"rules": ["L13"], "what": "...", "file": "src/...", "find": "...",
-"replace": "...", "tests": {"EXECUTABLE": "GTEST_FILTER"}}], "without": {"P3": "why it has none"}}"""
+"replace": "...", "traces": "loss_one poison"}], "without": {"P3": "why it has none"}}
+
+Instead of the traces that must fail, on one shard, there may be "tests": {"EXECUTABLE": "GTEST_FILTER"}."""
 
 import argparse
 import concurrent.futures
@@ -22,11 +24,11 @@ import io
 import json
 import os
 import pathlib
-import queue
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -34,6 +36,8 @@ sys.path.insert(0, str(ROOT / "test" / "structure"))
 import tree  # noqa: E402  (found by the line above)
 
 TEST_SECONDS = 120
+REPLAYER = "conformance-traces"
+REPLAY = "Traces/Replay.ByteForByte/{}_1shard"
 # Without optimisation: what counts is the time to compile one file. A mutation may leave a variable
 # unused: no -Werror.
 FLAGS = ["--buildtype=plain", "-Db_ndebug=false", "-Dwerror=false"]
@@ -42,6 +46,9 @@ FLAGS = ["--buildtype=plain", "-Db_ndebug=false", "-Dwerror=false"]
 def read_mutations(path):
     content = json.loads(path.read_text())
     for mutation in content["mutations"]:
+        if "traces" in mutation:
+            names = [REPLAY.format(trace) for trace in mutation["traces"].split()]
+            mutation["tests"] = {REPLAYER: ":".join(names)}
         missing = {"rules", "what", "file", "find", "replace", "tests"} - set(mutation)
         if missing:
             sys.exit(f"{path}: {mutation.get('what', mutation)}: lacks {', '.join(sorted(missing))}")
@@ -162,26 +169,26 @@ def run(source, scratch, mutations, workers, report):
             if fault:
                 report.check("the scratch tree builds", [fault])
                 return
-        free = queue.Queue()
-        for worker in team:
-            free.put(worker)
-
-        def with_worker(call):
-            worker = free.get()
-            try:
-                return call(worker)
-            finally:
-                free.put(worker)
-
-        witnesses = list(pool.map(lambda p: with_worker(lambda w: w.baseline(*p)), pairs))
+        witnesses = [team[0].baseline(*pair) for pair in pairs]
         report.check(f"the tests pass unchanged ({len(pairs)})", [w for w in witnesses if w])
         broken = {pair for pair, fault in zip(pairs, witnesses) if fault}
         usable = [m for m in mutations if not broken & set(m["tests"].items())]
-        verdicts = pool.map(lambda m: with_worker(lambda w: w.judge(m)), usable)
-        for mutation, (killed, how) in zip(usable, verdicts):
-            report.check(f"{' '.join(mutation['rules'])}: {mutation['what']}: {how}",
-                         [] if killed else [f"{mutation['file']}: {mutation['find']!r}"])
-            sys.stdout.flush()
+        # By file, so that putting one back and changing the next costs one compilation, and evenly
+        # over the workers.
+        usable.sort(key=lambda m: m["file"])
+        share = -(-len(usable) // len(team))
+        shares = [usable[i * share:(i + 1) * share] for i in range(len(team))]
+        lock = threading.Lock()
+
+        def judge_all(worker, mine):
+            for mutation in mine:
+                killed, how = worker.judge(mutation)
+                with lock:
+                    report.check(f"{' '.join(mutation['rules'])}: {mutation['what']}: {how}",
+                                 [] if killed else [f"{mutation['file']}: {mutation['find']!r}"])
+                    sys.stdout.flush()
+
+        list(pool.map(judge_all, team, shares))
         for mutation in mutations:
             if mutation not in usable:
                 report.check(f"{' '.join(mutation['rules'])}: {mutation['what']}", ["its test fails unchanged"])

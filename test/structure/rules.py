@@ -15,6 +15,10 @@ RULES = ([f"P{i}" for i in range(1, 5)]
          + [f"N{i}" for i in range(1, 14)] + [f"C{i}" for i in range(1, 6)])
 MUTATED = [r for r in RULES if r[0] != "C"]  # sections 1 to 4; C rules are about traces themselves
 
+# C5 binds whoever writes a trace, not the code: that nothing is left to chance shows in every trace
+# passing with its ports on one shard and on two, which take turns differently.
+WITHOUT_TEST = {"C5"}
+
 TOKEN = re.compile(r"(?<![A-Za-z0-9])([PLNC][0-9]{1,2}a?)(?![A-Za-z0-9])")
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)"
                   r"\s*\(\s*(\w+)\s*,\s*(\w+)", re.MULTILINE)
@@ -66,7 +70,7 @@ def gather_mutations(text):
 
 
 def unnamed(tests, traces):
-    return [r for r in RULES if not tests.get(r) and not traces.get(r)]
+    return [r for r in RULES if r not in WITHOUT_TEST and not tests.get(r) and not traces.get(r)]
 
 
 def unmutated(counts, without):

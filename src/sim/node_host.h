@@ -1,0 +1,221 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/drop.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/frame_out.h"
+#include "network/node.h"
+#include "network/route_table.h"
+#include "sim/clock_queue.h"
+#include "sim/event_log.h"
+#include "sim/pool.h"
+#include "sim/random.h"
+#include "sim/wire.h"
+
+namespace mtl::sim {
+
+class NodeHost;
+class ShardHost;
+
+/// Who watches a fabric: the checkers. Called as things happen; must not call back into the fabric.
+class FabricWatcher {
+ public:
+  /// A link made a frame in its `session` (PortSlot).
+  virtual void sent(PortRef from, std::uint32_t session, const link::FrameOut& frame) = 0;
+  /// A packet reached its node; `answered`: an echo request that the node itself answers.
+  virtual void delivered(std::uint32_t node, const Buffer& packet, bool answered) = 0;
+  virtual void dropped(std::uint32_t node, Drop reason, const Buffer& packet) = 0;
+  /// In a buffer of a node that is being destroyed; what is not a packet is given too.
+  virtual void lost(std::uint32_t node, const Buffer& buffer) = 0;
+  /// The receiver gave up DATA `seq` (L12).
+  virtual void poisoned(PortRef at, Seq seq) = 0;
+  virtual void link_changed(PortRef at) = 0;
+  /// An event of a shard is over and what it made has left.
+  virtual void settled(const ShardHost& shard) = 0;
+  /// A node is about to be destroyed: its counters can be read for the last time.
+  virtual void retiring(const NodeHost& node) = 0;
+  /// A rule of the simulator's own was broken.
+  virtual void broken(std::string_view check, std::string text) = 0;
+
+ protected:
+  ~FabricWatcher() = default;
+};
+
+struct NodePlan {
+  network::NodeConfig config;
+  std::vector<network::Route> routes;
+  bool endpoint = true;
+  std::uint32_t own_buffers = 64;       ///< of each shard, for packets made by the node
+  std::uint32_t own_room = 4096;        ///< bytes, the longest packet made by it
+  std::uint32_t consume_later_ppm = 0;  ///< deliveries that stay in the buffer for a while
+  Duration consume_delay{0};            ///< up to so long
+  Duration ring_delay{0};               ///< between shards, up to so long
+  std::uint32_t leak_ppm = 0;           ///< deliveries never released: for tests of the checkers
+};
+
+/// What the simulator knows of a port; outlives the node's restarts.
+struct PortSlot {
+  Wire* wire = nullptr;
+  std::size_t direction = 0;  ///< of the frames that leave here
+  PortRef peer;
+  bool enabled = true;                               ///< as the operator wants it
+  std::uint32_t carrier_lost = 0;                    ///< causes for there being no carrier
+  std::uint32_t session = 0;                         ///< bring-ups so far, restarts included
+  std::deque<std::uint8_t> epochs;                   ///< last ones used
+  std::array<std::uint64_t, link::kKinds> pulled{};  ///< frames since the node started, by kind
+  std::uint64_t given = 0;                           ///< frames given to the link since then
+};
+
+/// A shard with all that a worker would give it: buffers, time, the ports' wires, rings to the
+/// other shards, an owner that takes deliveries.
+class ShardHost final : private network::ShardOwner, private EventTarget, private PoolWatcher {
+ public:
+  ShardHost(NodeHost& node, ShardId id, Random random);
+
+  void boot(Time now);
+  /// Tells the watcher of every packet inside.
+  void report_lost();
+  /// Destroys the shard. Its pools stay, so that in_use() tells what leaked.
+  void halt();
+  bool running() const { return shard_ != nullptr; }
+
+  void set_table(const network::RouteTable* table) { shard_->set_table(table); }
+  void enable(PortId port, Time now);
+  void disable(PortId port, Time now);
+  void set_carrier(PortId port, bool carrier, Time now);
+  void frame_in(PortId port, const Buffer& frame, Time now);
+  /// The wire of a port has room again.
+  void room_again(Time now);
+  /// A buffer for submit(); nullptr when none is left.
+  Buffer* take_own() { return own_pool_->take(); }
+  /// As Shard::submit(); on kQueueFull the buffer goes back to the pool.
+  network::Submit submit(Buffer* packet, Time now);
+  /// Deliveries wait until resume().
+  void pause() { paused_ = true; }
+  void resume(Time now);
+
+  const network::Shard& shard() const { return *shard_; }
+  const NodeHost& node() const { return node_; }
+  ShardId id() const { return id_; }
+  /// Buffers out of the pools: received, and the node's own.
+  std::uint32_t in_use() const { return receive_pool_->in_use() + own_pool_->in_use(); }
+  /// Delivered and not yet consumed.
+  std::uint32_t waiting() const { return waiting_count_; }
+
+ private:
+  struct Passed {
+    Time due;
+    Buffer* buffer;
+  };
+  struct Ring {
+    std::deque<Passed> queue;
+    Time last{};
+  };
+
+  // network::ShardOwner
+  void delivered(Buffer* packet, PortId port, Vc vc) override;
+  void answered(const Buffer& request, PortId port, Vc vc) override;
+  void pass(ShardId to, Buffer* buffer) override;
+  link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
+  void link_changed(PortId port) override;
+  // EventTarget
+  void on_event(Time now, std::uint64_t what) override;
+  // PoolWatcher
+  void given(const Buffer& buffer) override;
+  void misgiven(const Buffer& buffer) override;
+
+  void begin(Time now);
+  void end();
+  void pull(PortId port, Time now);
+  void make_pools();
+  void run_timers(Time now);
+  void run_ring(Time now);
+  void consume(std::uint64_t what, Time now);
+  void settle(Time now);
+  std::optional<Drop> new_drop();
+  void attribute(const Buffer& buffer);
+  void report_lost(const CheckedPool& pool);
+
+  NodeHost& node_;
+  ShardId id_;
+  Random random_;
+  std::unique_ptr<CheckedPool> receive_pool_;
+  std::unique_ptr<CheckedPool> own_pool_;
+  std::unique_ptr<network::Shard> shard_;
+  std::vector<Ring> from_;        ///< by shard that passes
+  std::deque<Buffer*> at_once_;   ///< delivered, to be released in this event
+  std::vector<Buffer*> waiting_;  ///< delivered, to be released later; nullptr: a free slot
+  std::vector<std::uint32_t> free_slots_;
+  std::uint32_t waiting_count_ = 0;
+  std::uint32_t life_ = 0;  ///< counts boots: tells events of an earlier life
+  std::array<std::uint64_t, static_cast<std::size_t>(Drop::kCount)> attributed_{};
+  link::FrameOut out_;
+  Alarm timers_;
+  Alarm rings_;
+  Time now_{};
+  bool paused_ = false;
+};
+
+/// What the hosts of one fabric share.
+struct FabricContext {
+  ClockQueue& queue;
+  FabricWatcher& watcher;
+  EventLog& log;
+};
+
+/// A node of the fabric through all its lives.
+class NodeHost {
+ public:
+  NodeHost(std::uint32_t index, NodePlan plan, FabricContext context, Random random);
+
+  /// A fresh node: nothing of an earlier life is known to it.
+  void boot(Time now);
+  /// The node is gone, with everything in it.
+  void halt();
+  bool running() const { return node_ != nullptr; }
+
+  /// Replaces the routes of the running node.
+  void set_routes(const std::vector<network::Route>& routes);
+
+  std::uint32_t index() const { return index_; }
+  const NodePlan& plan() const { return plan_; }
+  FabricContext& context() { return context_; }
+  network::Node& node() { return *node_; }
+  std::span<const std::unique_ptr<ShardHost>> shards() const { return shards_; }
+  ShardHost& shard_of(PortId port) {
+    return *shards_[plan_.config.ports[port.value()].shard.value()];
+  }
+  std::span<PortSlot> slots() { return slots_; }
+  std::span<const PortSlot> slots() const { return slots_; }
+  PortSlot& slot(PortId port) { return slots_[port.value()]; }
+  const PortSlot& slot(PortId port) const { return slots_[port.value()]; }
+  /// The shard that is in a call, or nullptr: pools are for their own shard alone.
+  const ShardHost* active() const { return active_; }
+  void set_active(const ShardHost* shard) { active_ = shard; }
+  /// The link of a port while the node runs, else nullptr.
+  const link::Link* link(PortId port) const;
+
+ private:
+  std::uint32_t index_;
+  NodePlan plan_;
+  FabricContext context_;
+  std::vector<PortSlot> slots_;
+  const ShardHost* active_ = nullptr;
+  std::unique_ptr<network::RouteTable> table_;
+  std::unique_ptr<network::Node> node_;
+  std::vector<std::unique_ptr<ShardHost>> shards_;
+};
+
+}  // namespace mtl::sim

@@ -1,0 +1,370 @@
+#include "sim/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "sim/checkers.h"
+#include "sim/draw.h"
+
+namespace mtl::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t kFaultBegins = std::uint64_t{1} << 32;
+constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
+constexpr std::uint64_t kSource = std::uint64_t{3} << 32;
+// How long a fabric may take to come to rest once all is well, in virtual time: hundreds of times
+// what its slowest timers and its traffic need.
+constexpr Duration kPatience = seconds(30);
+
+class Run final : private EventTarget {
+ public:
+  Run(Kind kind, std::uint64_t seed, EventLog& log, const ScenarioOptions& options)
+      : random_(seed),
+        draw_(draw_run(kind, random_, options.faults)),
+        traffic_random_(random_.stream("packets")),
+        log_(log),
+        checkers_(seed, log),
+        left_(draw_.traffic.packets) {
+    if (options.defect == ScenarioOptions::Defect::kLeak) draw_.plan.nodes[0].leak_ppm = 100'000;
+    fabric_ =
+        std::make_unique<Fabric>(draw_.plan, queue_, random_.stream("fabric"), checkers_, log);
+    checkers_.watch(*fabric_, draw_.plan);
+    if (options.defect == ScenarioOptions::Defect::kForge) fabric_->wire(0).forge(true);
+  }
+
+  RunResult run();
+
+ private:
+  void on_event(Time now, std::uint64_t what) override;
+  void begin(const Fault& fault);
+  void end(const Fault& fault);
+  void end_all_faults();
+  void send_burst(std::uint32_t node, Time now);
+  enum class Sent { kYes, kRefused, kNotNow };
+  Sent send_one(std::uint32_t node, Time now);
+  PacketPlan draw_packet(std::uint32_t node);
+  void make_odd(PacketPlan& plan);
+  std::uint32_t draw_length();
+  void schedule(Time at, std::uint64_t what) { queue_.at(at, *this, what); }
+  bool advance(Time until);
+  void look_at_rest();
+  void pause_all(bool pause);
+  bool at_rest() const;
+  bool still() const;
+  void finish();
+  void note(std::string_view text, const Fault& fault);
+
+  ClockQueue queue_;
+  Random random_;
+  Draw draw_;
+  Random traffic_random_;
+  EventLog& log_;
+  Checkers checkers_;
+  std::unique_ptr<Fabric> fabric_;
+  std::vector<std::uint32_t> left_;  ///< packets to be sent, by node
+  bool sources_wait_ = false;
+};
+
+RunResult Run::run() {
+  for (std::size_t i = 0; i < draw_.faults.size(); ++i) {
+    schedule(draw_.faults[i].at, kFaultBegins | i);
+    schedule(draw_.faults[i].at + draw_.faults[i].lasts, kFaultEnds | i);
+  }
+  for (std::uint32_t n = 0; n < left_.size(); ++n) {
+    if (left_[n] != 0) schedule(draw_.traffic.start, kSource | n);
+  }
+  for (std::size_t w = 0; w < fabric_->wires(); ++w) {
+    for (std::size_t d = 0; d < 2; ++d) fabric_->wire(w).impair(d, draw_.background);
+  }
+  fabric_->start();
+  advance(draw_.faults_end);
+  end_all_faults();
+  if (draw_.pause) look_at_rest();
+  finish();
+
+  RunResult result;
+  Summary& summary = checkers_.summary();
+  for (std::size_t w = 0; w < fabric_->wires(); ++w) {
+    summary.late_frames += fabric_->wire(w).counters().late;
+  }
+  fabric_.reset();  // destroys the nodes: what they hold must go back to their pools
+  summary.runs = 1;
+  summary.events = queue_.executed();
+  summary.virtual_ns = nanos(queue_.now());
+  result.summary = summary;
+  result.violations = checkers_.violations();
+  result.about = draw_.about;
+  return result;
+}
+
+// Runs to `until`, or to the first violation; false then.
+bool Run::advance(Time until) {
+  while (!checkers_.violations().any() && queue_.step(until)) {
+  }
+  return !checkers_.violations().any();
+}
+
+void Run::on_event(Time now, std::uint64_t what) {
+  const auto index = static_cast<std::uint32_t>(what);
+  switch (what & ~std::uint64_t{0xFFFFFFFF}) {
+    case kFaultBegins:
+      begin(draw_.faults[index]);
+      break;
+    case kFaultEnds:
+      end(draw_.faults[index]);
+      break;
+    default:
+      send_burst(index, now);
+  }
+}
+
+void Run::note(std::string_view text, const Fault& fault) {
+  if (!log_.on()) return;
+  constexpr std::string_view kNames[] = {"impairment", "length limit", "silence",
+                                         "cut",        "disabling",    "halt"};
+  log_.line(queue_.now(),
+            fmt::format("{} {}: wire {} direction {} ({}:{}){}{}",
+                        kNames[static_cast<std::size_t>(fault.what)], text, fault.wire,
+                        fault.direction, fault.port.node, fault.port.port.value(),
+                        fault.carrier ? " noticed" : "", fault.late ? " late" : ""));
+}
+
+void Run::begin(const Fault& fault) {
+  note("begins", fault);
+  Wire& wire = fabric_->wire(fault.wire);
+  Summary& summary = checkers_.summary();
+  phy::ImpairmentConfig silence;
+  silence.drop_ppm = 1'000'000;
+  switch (fault.what) {
+    case Fault::What::kImpair:
+      wire.impair(fault.direction, fault.impairment);
+      break;
+    case Fault::What::kLimit:
+      // Control frames pass, so that only the replay timer can notice.
+      wire.limit_length(fault.direction, static_cast<std::uint32_t>(link::kMinFrame + 18));
+      break;
+    case Fault::What::kSilence:
+      wire.impair(fault.direction, silence);
+      break;
+    case Fault::What::kCut:
+      ++(fault.carrier ? summary.cuts : summary.silent_cuts);
+      wire.cut(fault.carrier, fault.late);
+      break;
+    case Fault::What::kDisable:
+      fabric_->set_enabled(fault.port, false);
+      break;
+    default:
+      ++summary.node_restarts;
+      fabric_->halt_node(fault.port.node, fault.carrier);
+  }
+}
+
+// Faults may overlap; the first end of any of one kind ends them all, which is as good a schedule.
+void Run::end(const Fault& fault) {
+  note("ends", fault);
+  Wire& wire = fabric_->wire(fault.wire);
+  switch (fault.what) {
+    case Fault::What::kImpair:
+    case Fault::What::kSilence:
+      wire.impair(fault.direction, draw_.background);
+      break;
+    case Fault::What::kLimit:
+      wire.limit_length(fault.direction, std::nullopt);
+      break;
+    case Fault::What::kCut:
+      wire.restore();
+      break;
+    case Fault::What::kDisable:
+      fabric_->set_enabled(fault.port, true);
+      break;
+    default:
+      fabric_->boot_node(fault.port.node);
+  }
+}
+
+void Run::end_all_faults() {
+  draw_.background = {};
+  for (const Fault& fault : draw_.faults) end(fault);
+  for (std::size_t w = 0; w < fabric_->wires(); ++w) {
+    for (std::size_t d = 0; d < 2; ++d) fabric_->wire(w).impair(d, {});
+  }
+}
+
+void Run::send_burst(std::uint32_t node, Time now) {
+  Sent sent = Sent::kNotNow;
+  if (!sources_wait_) {
+    for (std::uint32_t i = 0; i < draw_.traffic.burst && left_[node] != 0; ++i) {
+      sent = send_one(node, now);
+      if (sent != Sent::kYes) break;
+    }
+  }
+  if (left_[node] == 0) return;
+  const auto gap = static_cast<std::uint64_t>(draw_.traffic.gap.count());
+  // One that is refused tries again soon, but not in no time: virtual time must go on.
+  const std::uint64_t wait = sent == Sent::kYes ? traffic_random_.between(1, 2 * gap)
+                                                : traffic_random_.between(1'000, 20'000) +
+                                                      (fabric_->node(node).running() ? 0 : 100'000);
+  schedule(now + Duration(static_cast<std::int64_t>(wait)), kSource | node);
+}
+
+Run::Sent Run::send_one(std::uint32_t node, Time now) {
+  NodeHost& host = fabric_->node(node);
+  if (!host.running()) return Sent::kNotNow;
+  // A flow stays with one shard, as with one thread of an application.
+  PacketPlan plan = draw_packet(node);
+  ShardHost& shard = *host.shards()[plan.header.entropy % host.shards().size()];
+  Buffer* buffer = shard.take_own();
+  if (buffer == nullptr) return Sent::kRefused;
+  const PacketNumber number = checkers_.ledger().make(plan, *buffer, checkers_.epoch());
+  if (shard.submit(buffer, now) == network::Submit::kQueueFull) {
+    checkers_.ledger().withdraw();
+    ++checkers_.summary().refused;
+    return Sent::kRefused;
+  }
+  if (log_.on()) log_.line(now, "sent " + checkers_.ledger().describe(number));
+  if (plan.bad_crc) ++checkers_.summary().bad_at_source;
+  --left_[node];
+  return Sent::kYes;
+}
+
+std::uint32_t Run::draw_length() {
+  const Traffic& traffic = draw_.traffic;
+  if (traffic_random_.chance(traffic.beyond_ppm)) {
+    return traffic.longest + static_cast<std::uint32_t>(traffic_random_.between(1, 200));
+  }
+  const std::uint64_t which = traffic_random_.below(4);
+  if (which == 0) return traffic.longest;
+  const std::uint32_t longest = which == 1 ? std::min(traffic.longest, 64u) : traffic.longest;
+  return static_cast<std::uint32_t>(traffic_random_.between(traffic.shortest, longest));
+}
+
+PacketPlan Run::draw_packet(std::uint32_t node) {
+  constexpr std::uint32_t kEchoLeast = 28;  // headers, number and CRC
+  const Traffic& traffic = draw_.traffic;
+  PacketPlan plan;
+  plan.at = node;
+  plan.length = draw_length();
+  if (plan.length < 20 && !checkers_.ledger().tiny_left()) plan.length = 20;
+  plan.header.proto = static_cast<std::uint8_t>(network::Proto::kDatagram);
+  plan.header.packet_class = static_cast<std::uint8_t>(traffic_random_.below(2));
+  plan.header.src = node_id(node);
+  plan.header.entropy = static_cast<std::uint16_t>(traffic_random_.below(4));
+  plan.header.partition = kGoodPartition;
+  std::uint32_t dst = node;
+  do {
+    dst = static_cast<std::uint32_t>(traffic_random_.below(left_.size()));
+  } while (dst == node || !draw_.plan.nodes[dst].endpoint);
+  plan.header.dst = node_id(dst);
+  if (traffic_random_.chance(traffic.echo_ppm)) {
+    plan.header.proto = static_cast<std::uint8_t>(network::Proto::kEcho);
+    plan.header.packet_class = network::kClassRequest;
+    plan.length = std::max(plan.length, kEchoLeast);
+  } else if (traffic_random_.chance(traffic.odd_ppm)) {
+    make_odd(plan);
+  }
+  plan.bad_crc = plan.header.dst != plan.header.src && traffic_random_.chance(traffic.bad_crc_ppm);
+  return plan;
+}
+
+void Run::make_odd(PacketPlan& plan) {
+  switch (traffic_random_.below(6)) {
+    case 0:
+      plan.header.packet_class = static_cast<std::uint8_t>(traffic_random_.between(2, 15));
+      break;
+    case 1:
+      plan.header.partition = Partition(kGoodPartition.value() + 1);
+      break;
+    case 2:
+      plan.header.src = node_id(static_cast<std::uint32_t>(traffic_random_.below(left_.size())));
+      break;
+    case 3:
+      plan.header.hop_limit = static_cast<std::uint8_t>(traffic_random_.between(0, 2));
+      break;
+    case 4:
+      plan.header.dst = node_id(static_cast<std::uint32_t>(left_.size() + 3));
+      break;
+    default:
+      plan.header.dst = plan.header.src;
+  }
+}
+
+bool Run::at_rest() const {
+  const bool sent = std::all_of(left_.begin(), left_.end(), [](std::uint32_t n) { return n == 0; });
+  return sent && fabric_->in_use() == 0 && fabric_->all_usable();
+}
+
+// Nothing unacknowledged, nothing on a wire: only what lacks credit or is not consumed stays.
+bool Run::still() const {
+  if (!fabric_->all_usable()) return false;
+  for (std::uint32_t n = 0; n < fabric_->nodes(); ++n) {
+    const NodeHost& node = fabric_->node(n);
+    for (std::size_t p = 0; p < node.slots().size(); ++p) {
+      const link::Link& link = *node.link(PortId(static_cast<std::uint16_t>(p)));
+      if (link.unacknowledged() != 0 || link.held() != 0) return false;
+    }
+  }
+  return true;
+}
+
+void Run::pause_all(bool pause) {
+  for (std::uint32_t n = 0; n < fabric_->nodes(); ++n) {
+    for (const auto& shard : fabric_->node(n).shards()) {
+      if (pause) {
+        shard->pause();
+      } else {
+        shard->resume(queue_.now());
+      }
+    }
+  }
+}
+
+// Nobody consumes and nobody sends for a while: the fabric fills as far as its credits go. Then no
+// credit may be missing, although none has come back.
+void Run::look_at_rest() {
+  pause_all(true);
+  if (!advance(queue_.now() + 20 * draw_.traffic.gap)) return;
+  sources_wait_ = true;
+  const Time patience = queue_.now() + kPatience / 10;
+  while (queue_.now() < patience) {
+    if (!advance(queue_.now() + milliseconds(1) + draw_.settle)) return;
+    if (!still()) continue;
+    const std::uint64_t replays = checkers_.epoch();
+    if (!advance(queue_.now() + draw_.settle)) return;
+    if (!still() || replays != checkers_.epoch()) continue;
+    checkers_.check_credits();
+    break;
+  }
+  sources_wait_ = false;
+  pause_all(false);
+}
+
+void Run::finish() {
+  const Time patience = queue_.now() + kPatience;
+  while (!at_rest()) {
+    if (!advance(queue_.now() + microseconds(500))) return;
+    if (queue_.now() < patience) continue;
+    checkers_.broken("stall",
+                     fmt::format("{} packets without an end, {} buffers out:\n{}",
+                                 checkers_.ledger().open(), fabric_->in_use(), fabric_->dump()));
+    return;
+  }
+  if (!advance(queue_.now() + draw_.settle)) return;
+  if (at_rest()) checkers_.check_end();
+}
+
+}  // namespace
+
+RunResult run_scenario(Kind kind, std::uint64_t seed, EventLog& log,
+                       const ScenarioOptions& options) {
+  return Run(kind, seed, log, options).run();
+}
+
+}  // namespace mtl::sim

@@ -1,0 +1,176 @@
+#include "sim/wire.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/byte_order.h"
+#include "link/codec.h"
+#include "network/packet.h"
+
+namespace mtl::sim {
+namespace {
+
+// Deep enough for what a delay holds back; beyond it frames go through at once, which is only less
+// of a fault.
+constexpr std::uint32_t kImpairmentDepth = 64;
+constexpr std::uint64_t kRoomEvent = 2;  // + direction
+constexpr std::uint64_t kLateEvent = 4;
+// Late frames arrive within this after the restoration: while bring-up and first traffic go on.
+constexpr std::uint64_t kLateSpread = 5'000'000;
+constexpr std::int64_t kPsPerNs = 1000;
+
+// Changes the last byte before the packet CRC of a DATA and makes the CRC fit.
+void forge_packet(Buffer& frame) {
+  auto body = frame.bytes().subspan(link::kFrameHeader);
+  if ((load8(&frame.data[link::kEthernetHeader]) & 0xF) != 0) return;
+  body = body.first(
+      std::min<std::size_t>(load16(&frame.data[link::kEthernetHeader + 2]), body.size()));
+  if (body.size() <= network::kMinPacket) return;
+  body[body.size() - network::kCrc - 1] ^= std::byte{1};
+  network::seal(body);
+}
+
+}  // namespace
+
+Wire::Wire(const WirePlan& plan, ClockQueue& queue, WirePool& pool, WireEnd& owner, Random random)
+    : plan_(plan), queue_(queue), pool_(pool), owner_(owner), random_(random) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    lanes_[i].impairment =
+        std::make_unique<phy::Impairment>(phy::ImpairmentConfig{}, kImpairmentDepth);
+    EventTarget& self = *this;
+    lanes_[i].alarm.emplace(queue_, self, std::uint64_t{i});
+  }
+}
+
+bool Wire::room(std::size_t direction, Time now) {
+  Lane& lane = lanes_[direction];
+  const Time free_at{Duration((lane.busy_until_ps + kPsPerNs - 1) / kPsPerNs)};
+  if (free_at <= now) return true;
+  if (!std::exchange(lane.wants_room, true)) queue_.at(free_at, *this, kRoomEvent + direction);
+  return false;
+}
+
+void Wire::send(std::size_t direction, const link::FrameOut& frame, Time now) {
+  Lane& lane = lanes_[direction];
+  ++counters_.sent;
+  const std::uint32_t length = frame.length();
+  const std::int64_t now_ps = nanos(now) * kPsPerNs;
+  lane.busy_until_ps =
+      std::max(lane.busy_until_ps, now_ps) + std::int64_t{length} * plan_.ps_per_byte;
+  if (cut_) {
+    ++counters_.cut;
+    return;
+  }
+  if (lane.limit && length > *lane.limit) {
+    ++counters_.too_long;
+    return;
+  }
+  Buffer* copy = pool_.take();
+  copy->length = frame.write(copy->data);
+  copy->tailroom -= copy->length;
+  if (forge_) forge_packet(*copy);
+  const Time sent{Duration((lane.busy_until_ps + kPsPerNs - 1) / kPsPerNs)};
+  lane.flying.push_back({sent + plan_.delay, copy});
+  set_alarm(direction);
+}
+
+void Wire::set_alarm(std::size_t direction) {
+  Lane& lane = lanes_[direction];
+  if (!lane.flying.empty()) lane.alarm->set(lane.flying.front().due);
+  const Time delayed = lane.impairment->next_deadline();
+  if (delayed != kNever) lane.alarm->set(std::max(delayed, queue_.now()));
+}
+
+void Wire::on_event(Time now, std::uint64_t what) {
+  if (what == kLateEvent) {
+    if (late_due_ == 0 || late_.empty()) return;
+    --late_due_;
+    const Late late = late_.front();
+    late_.pop_front();
+    if (!cut_) {
+      ++counters_.late;
+      ++counters_.arrived;
+      owner_.frame_in(plan_.ends[1 - late.direction], *late.frame, now);
+    }
+    give_back(late.frame);
+    return;
+  }
+  if (what >= kRoomEvent) {
+    const std::size_t direction = what - kRoomEvent;
+    lanes_[direction].wants_room = false;
+    owner_.room_again(plan_.ends[direction], now);
+    return;
+  }
+  lanes_[what].alarm->fired();
+  run_lane(what, now);
+}
+
+void Wire::run_lane(std::size_t direction, Time now) {
+  Lane& lane = lanes_[direction];
+  const auto on = [&](Buffer* frame) { arrive(direction, frame, now); };
+  lane.impairment->pop_due(now, on);
+  while (!lane.flying.empty() && lane.flying.front().due <= now) {
+    Buffer* frame = lane.flying.front().frame;
+    lane.flying.pop_front();
+    lane.impairment->push(frame, now, on);
+  }
+  set_alarm(direction);
+}
+
+void Wire::arrive(std::size_t direction, Buffer* frame, Time now) {
+  if (cut_) {
+    ++counters_.cut;
+  } else {
+    ++counters_.arrived;
+    owner_.frame_in(plan_.ends[1 - direction], *frame, now);
+  }
+  give_back(frame);
+}
+
+void Wire::impair(std::size_t direction, const phy::ImpairmentConfig& config) {
+  phy::ImpairmentConfig seeded = config;
+  seeded.seed = random_.next();
+  lanes_[direction].impairment->configure(seeded);
+}
+
+void Wire::limit_length(std::size_t direction, std::optional<std::uint32_t> bytes) {
+  lanes_[direction].limit = bytes;
+}
+
+void Wire::cut(bool carrier, bool late) {
+  if (cut_) return;
+  cut_ = true;
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const InFlight& flight : lanes_[i].flying) {
+      if (late && random_.chance(500'000)) {
+        late_.push_back({i, flight.frame});
+      } else {
+        ++counters_.cut;
+        give_back(flight.frame);
+      }
+    }
+    lanes_[i].flying.clear();
+  }
+  if (!carrier) return;
+  carrier_ = false;
+  for (const PortRef& end : plan_.ends) owner_.carrier_changed(end, false, queue_.now());
+}
+
+void Wire::restore() {
+  if (!cut_) return;
+  cut_ = false;
+  for (; late_due_ < late_.size(); ++late_due_) {
+    const Duration after(static_cast<std::int64_t>(random_.below(kLateSpread)));
+    queue_.at(queue_.now() + after, *this, kLateEvent);
+  }
+  if (std::exchange(carrier_, true)) return;
+  for (const PortRef& end : plan_.ends) owner_.carrier_changed(end, true, queue_.now());
+}
+
+bool Wire::idle() const {
+  return lanes_[0].flying.empty() && lanes_[1].flying.empty() &&
+         lanes_[0].impairment->next_deadline() == kNever &&
+         lanes_[1].impairment->next_deadline() == kNever && late_.empty();
+}
+
+}  // namespace mtl::sim

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "base/buffer.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/frame_out.h"
+#include "phy/impairment.h"
+#include "sim/clock_queue.h"
+#include "sim/pool.h"
+#include "sim/random.h"
+
+namespace mtl::sim {
+
+/// One end of a wire: a port of a node, the node by its index in the fabric.
+struct PortRef {
+  std::uint32_t node = 0;
+  PortId port;
+  friend bool operator==(const PortRef&, const PortRef&) = default;
+};
+
+struct WirePlan {
+  std::array<PortRef, 2> ends;
+  Duration delay{0};
+  std::uint32_t ps_per_byte = 0;  ///< 0: sends in no time; 80: 100 Gb/s
+};
+
+/// What a wire's ends are told.
+class WireEnd {
+ public:
+  /// A frame has arrived at `end`. The frame is the wire's: only to be looked at.
+  virtual void frame_in(PortRef end, const Buffer& frame, Time now) = 0;
+  /// `end` may send again.
+  virtual void room_again(PortRef end, Time now) = 0;
+  virtual void carrier_changed(PortRef end, bool carrier, Time now) = 0;
+
+ protected:
+  ~WireEnd() = default;
+};
+
+struct WireCounters {
+  std::uint64_t sent = 0;      ///< frames that entered
+  std::uint64_t arrived = 0;   ///< frames given to an end
+  std::uint64_t cut = 0;       ///< lost because the wire was cut
+  std::uint64_t late = 0;      ///< in flight at a cut, and arrived after the restoration
+  std::uint64_t too_long = 0;  ///< lost by a limit of length
+};
+
+/// A wire between two ports, with delay, bandwidth and faults, each way apart. Direction i goes
+/// from ends[i] to ends[1 - i]. Frames are copied in and out, as by a device.
+class Wire final : private EventTarget {
+ public:
+  Wire(const WirePlan& plan, ClockQueue& queue, WirePool& pool, WireEnd& owner, Random random);
+
+  /// Whether a frame may enter now. If not, room_again() will come for that end.
+  bool room(std::size_t direction, Time now);
+  void send(std::size_t direction, const link::FrameOut& frame, Time now);
+
+  // Faults.
+  /// What direction i does to frames from now on, until the next call.
+  void impair(std::size_t direction, const phy::ImpairmentConfig& config);
+  /// Frames longer than this are lost (a path that shrank); nullopt: none.
+  void limit_length(std::size_t direction, std::optional<std::uint32_t> bytes);
+  /// Alters a byte of DATA after the fact and mends the packet CRC: what no link can notice. For
+  /// tests of the checkers.
+  void forge(bool on) { forge_ = on; }
+  /// Frames in flight are lost, each or, if `late`, kept to arrive some time after restore(). With
+  /// `carrier` both ends notice.
+  void cut(bool carrier, bool late);
+  void restore();
+
+  bool is_cut() const { return cut_; }
+  /// Nothing is on its way (late frames aside).
+  bool idle() const;
+  const WirePlan& plan() const { return plan_; }
+  const WireCounters& counters() const { return counters_; }
+  const phy::ImpairmentCounters& impaired(std::size_t direction) const {
+    return lanes_[direction].impairment->counters();
+  }
+
+ private:
+  struct InFlight {
+    Time due;
+    Buffer* frame;
+  };
+  struct Lane {
+    std::deque<InFlight> flying;
+    std::unique_ptr<phy::Impairment> impairment;
+    std::optional<std::uint32_t> limit;
+    std::int64_t busy_until_ps = 0;
+    std::optional<Alarm> alarm;  ///< arrivals and delayed frames
+    bool wants_room = false;
+  };
+  struct Late {
+    std::size_t direction;
+    Buffer* frame;
+  };
+
+  void on_event(Time now, std::uint64_t what) override;
+  void run_lane(std::size_t direction, Time now);
+  void arrive(std::size_t direction, Buffer* frame, Time now);
+  void set_alarm(std::size_t direction);
+
+  WirePlan plan_;
+  ClockQueue& queue_;
+  WirePool& pool_;
+  WireEnd& owner_;
+  Random random_;
+  std::array<Lane, 2> lanes_;
+  std::deque<Late> late_;
+  std::uint64_t late_due_ = 0;  ///< of late_, those for which an event is on its way
+  WireCounters counters_;
+  bool cut_ = false;
+  bool carrier_ = true;
+  bool forge_ = false;
+};
+
+}  // namespace mtl::sim

@@ -1,0 +1,183 @@
+// Runs seeded scenarios in virtual time (docs/simulation.md). The lines go to standard output; exit
+// code 1 when a check failed or, with --require-kinds, when a kind of event never happened.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sim/scenario.h"
+
+namespace {
+
+using namespace mtl::sim;
+
+struct Options {
+  std::string seeds = "1..100";
+  std::string kind = "pair";
+  unsigned jobs = 1;
+  bool require_kinds = false;
+  bool calm = false;
+  bool log = false;
+};
+
+struct Range {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
+std::optional<Range> parse_range(const std::string& text) {
+  Range range;
+  char rest = 0;
+  unsigned long long a = 0;
+  unsigned long long b = 0;
+  const int n = std::sscanf(text.c_str(), "%llu..%llu%c", &a, &b, &rest);
+  if (n == 2 && a <= b) return Range{a, b};
+  if (std::sscanf(text.c_str(), "%llu%c", &a, &rest) == 1) return Range{a, a};
+  return std::nullopt;
+}
+
+// "fabric" takes the kinds that are no pair in turn.
+std::optional<Kind> kind_of(const std::string& text, std::uint64_t seed) {
+  constexpr auto kFabrics = static_cast<std::uint64_t>(Kind::kCount) - 1;
+  if (text == "fabric") return static_cast<Kind>(1 + seed % kFabrics);
+  for (std::uint8_t k = 0; k < static_cast<std::uint8_t>(Kind::kCount); ++k) {
+    if (text == name(static_cast<Kind>(k))) return static_cast<Kind>(k);
+  }
+  return std::nullopt;
+}
+
+struct Failure {
+  std::uint64_t seed;
+  RunResult result;
+};
+
+class Runner {
+ public:
+  explicit Runner(const Options& options, Range range)
+      : options_(options), range_(range), next_(range.first) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < options_.jobs; ++i) threads.emplace_back([this] { work(); });
+    for (std::thread& thread : threads) thread.join();
+    std::sort(failures_.begin(), failures_.end(),
+              [](const Failure& a, const Failure& b) { return a.seed < b.seed; });
+  }
+
+  const Summary& total() const { return total_; }
+  const std::vector<Failure>& failures() const { return failures_; }
+
+ private:
+  static constexpr std::size_t kMostFailures = 10;
+
+  void work() {
+    Summary mine;
+    while (!stop_) {
+      const std::uint64_t seed = next_++;
+      if (seed > range_.last) break;
+      EventLog off;
+      ScenarioOptions scenario;
+      scenario.faults = !options_.calm;
+      RunResult result = run_scenario(*kind_of(options_.kind, seed), seed, off, scenario);
+      mine += result.summary;
+      if (!result.violations.any()) continue;
+      const std::lock_guard guard(mutex_);
+      failures_.push_back({seed, std::move(result)});
+      if (failures_.size() >= kMostFailures) stop_ = true;
+    }
+    const std::lock_guard guard(mutex_);
+    total_ += mine;
+  }
+
+  const Options& options_;
+  const Range range_;
+  std::atomic<std::uint64_t> next_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  Summary total_;
+  std::vector<Failure> failures_;
+};
+
+// The run again with its log on: the same seed is the same run.
+void show(const Options& options, const Failure& failure) {
+  constexpr std::size_t kLines = 50;
+  EventLog log(options.log ? SIZE_MAX : kLines);
+  ScenarioOptions scenario;
+  scenario.faults = !options.calm;
+  run_scenario(*kind_of(options.kind, failure.seed), failure.seed, log, scenario);
+  for (const std::string& line : log.lines()) fmt::print("  {}\n", line);
+  fmt::print("seed {} ({}) failed:\n", failure.seed, failure.result.about);
+  for (const Violation& violation : failure.result.violations.list()) {
+    fmt::print("  {}: {}\n", violation.check, violation.text);
+  }
+  fmt::print("  again: mtsim --kind {} --seeds {} --log\n", options.kind, failure.seed);
+}
+
+void print(const Summary& summary, double wall) {
+  for (const auto& [field, value] : summary.list()) {
+    if (value != 0) fmt::print("  {:<24} {:>14}\n", field, value);
+  }
+  fmt::print("  {:<24} {:>14}\n", "over_credit", summary.drop(mtl::Drop::kOverCredit));
+  fmt::print("  {:<24} {:>14.2f}\n", "wall_s", wall);
+  fmt::print("  {:<24} {:>14.0f}\n", "frame_hops_per_s",
+             static_cast<double>(summary.frame_hops) / wall);
+  fmt::print("  {:<24} {:>14.1f}\n", "virtual_s", static_cast<double>(summary.virtual_ns) / 1e9);
+}
+
+int run(const Options& options) {
+  const auto range = parse_range(options.seeds);
+  if (!range) {
+    fmt::print(stderr, "mtsim: --seeds '{}' is not A..B with A <= B\n", options.seeds);
+    return 2;
+  }
+  if (!kind_of(options.kind, 0)) {
+    fmt::print(stderr, "mtsim: --kind '{}' is none of pair, fabric, ring, line, star, mesh\n",
+               options.kind);
+    return 2;
+  }
+  const auto before = std::chrono::steady_clock::now();
+  Runner runner(options, *range);
+  runner.run();
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - before;
+  for (const Failure& failure : runner.failures()) show(options, failure);
+  fmt::print("{} seeds {}..{}: {} failed\n", options.kind, range->first, range->last,
+             runner.failures().size());
+  print(runner.total(), wall.count());
+  int code = runner.failures().empty() ? 0 : 1;
+  if (options.require_kinds) {
+    for (const std::string& kind : runner.total().missing_kinds(options.kind != "pair")) {
+      fmt::print("never happened: {}\n", kind);
+      code = 1;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Runs seeded faults over links and fabrics in virtual time and checks that nothing is lost.");
+  app.add_option("--seeds", options.seeds, "A..B, or one seed");
+  app.add_option("--kind", options.kind,
+                 "pair, fabric (all of the following), ring, line, star, mesh");
+  app.add_option("-j,--jobs", options.jobs, "threads, each runs its own seeds")
+      ->check(CLI::Range(1, 256));
+  app.add_flag("--require-kinds", options.require_kinds,
+               "fail when a kind of event never happened in all the runs");
+  app.add_flag("--calm", options.calm, "no faults");
+  app.add_flag("--log", options.log,
+               "for a failing seed, the whole log instead of its last 50 lines");
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}

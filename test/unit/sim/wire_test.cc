@@ -1,0 +1,158 @@
+#include "sim/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace mtl::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+class Ends final : public WireEnd {
+ public:
+  struct Seen {
+    std::uint32_t node;
+    Time at;
+    std::uint32_t length;
+    std::byte mark;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  void frame_in(PortRef end, const Buffer& frame, Time now) override {
+    frames.push_back({end.node, now, frame.length, frame.data[0]});
+  }
+  void room_again(PortRef end, Time now) override { rooms.push_back({end.node, now}); }
+  void carrier_changed(PortRef end, bool carrier, Time) override {
+    carriers.push_back({end.node, carrier});
+  }
+  std::vector<Seen> frames;
+  std::vector<std::pair<std::uint32_t, Time>> rooms;
+  std::vector<std::pair<std::uint32_t, bool>> carriers;
+};
+
+// A control frame of 60 bytes (padded), or as long as `min_length`, its first byte `mark`.
+link::FrameOut frame(int mark, std::uint32_t min_length = 60) {
+  link::FrameOut out;
+  out.kind = link::Kind::kStatus;
+  out.head.fill(std::byte{0});
+  out.head[0] = std::byte(mark);
+  out.head_length = 54;
+  out.min_length = min_length;
+  return out;
+}
+
+class WireTest : public testing::Test {
+ protected:
+  Wire make(Duration delay, std::uint32_t ps_per_byte) {
+    const WirePlan plan{{PortRef{10, PortId(0)}, PortRef{20, PortId(0)}}, delay, ps_per_byte};
+    return Wire(plan, queue, pool, ends, Random(5));
+  }
+  void run() {
+    while (queue.step()) {
+    }
+  }
+  static Time at(std::int64_t ns) { return Time(Duration(ns)); }
+
+  ClockQueue queue;
+  WirePool pool{9000};
+  Ends ends;
+};
+
+TEST_F(WireTest, DelaysAndKeepsOrderBothWays) {
+  Wire wire = make(microseconds(3), 0);
+  wire.send(0, frame(1), queue.now());
+  wire.send(0, frame(2), queue.now());
+  wire.send(1, frame(3), queue.now());
+  run();
+  ASSERT_EQ(ends.frames.size(), 3u);
+  EXPECT_EQ(ends.frames[0], (Ends::Seen{20, at(3000), 60, std::byte{1}}));
+  EXPECT_EQ(ends.frames[1], (Ends::Seen{20, at(3000), 60, std::byte{2}}));
+  EXPECT_EQ(ends.frames[2], (Ends::Seen{10, at(3000), 60, std::byte{3}}));
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+// 60 bytes at 8,000 ps each are 480 ns (1 Gb/s).
+TEST_F(WireTest, BandwidthTakesTimeAndTellsWhenThereIsRoom) {
+  Wire wire = make(nanoseconds(100), 8000);
+  EXPECT_TRUE(wire.room(0, queue.now()));
+  wire.send(0, frame(1), queue.now());
+  EXPECT_FALSE(wire.room(0, queue.now()));
+  EXPECT_FALSE(wire.room(0, queue.now()));
+  EXPECT_TRUE(wire.room(1, queue.now()));
+  run();
+  ASSERT_EQ(ends.rooms.size(), 1u);
+  EXPECT_EQ(ends.rooms[0], (std::pair{std::uint32_t{10}, at(480)}));
+  ASSERT_EQ(ends.frames.size(), 1u);
+  EXPECT_EQ(ends.frames[0].at, at(580));
+}
+
+TEST_F(WireTest, CutLosesWhatIsInFlightAndTellsBothEndsIfAsked) {
+  Wire wire = make(microseconds(3), 0);
+  wire.send(0, frame(1), queue.now());
+  wire.cut(true, false);
+  wire.send(0, frame(2), queue.now());
+  run();
+  wire.restore();
+  wire.send(0, frame(3), queue.now());
+  run();
+  ASSERT_EQ(ends.frames.size(), 1u);
+  EXPECT_EQ(ends.frames[0].mark, std::byte{3});
+  EXPECT_EQ(ends.carriers, (std::vector<std::pair<std::uint32_t, bool>>{
+                               {10, false}, {20, false}, {10, true}, {20, true}}));
+  EXPECT_EQ(wire.counters().cut, 2u);
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+TEST_F(WireTest, SilentCutTellsNobody) {
+  Wire wire = make(microseconds(3), 0);
+  wire.cut(false, false);
+  wire.restore();
+  EXPECT_TRUE(ends.carriers.empty());
+}
+
+TEST_F(WireTest, LateFramesArriveAfterTheRestorationOnly) {
+  Wire wire = make(microseconds(3), 0);
+  for (int i = 0; i < 100; ++i) wire.send(0, frame(i), queue.now());
+  wire.cut(false, true);
+  run();
+  EXPECT_TRUE(ends.frames.empty());
+  wire.restore();
+  run();
+  // Each is kept with probability 1/2.
+  EXPECT_GT(ends.frames.size(), 20u);
+  EXPECT_LT(ends.frames.size(), 80u);
+  EXPECT_EQ(wire.counters().late, ends.frames.size());
+  EXPECT_EQ(wire.counters().late + wire.counters().cut, 100u);
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+TEST_F(WireTest, LimitLosesLongFramesOneWay) {
+  Wire wire = make(microseconds(3), 0);
+  wire.limit_length(0, 100);
+  wire.send(0, frame(1, 101), queue.now());
+  wire.send(0, frame(2, 100), queue.now());
+  wire.send(1, frame(3, 101), queue.now());
+  run();
+  ASSERT_EQ(ends.frames.size(), 2u);
+  EXPECT_EQ(ends.frames[0].mark, std::byte{2});
+  EXPECT_EQ(ends.frames[1].mark, std::byte{3});
+  EXPECT_EQ(wire.counters().too_long, 1u);
+}
+
+TEST_F(WireTest, ImpairmentsWorkOneWay) {
+  Wire wire = make(microseconds(3), 0);
+  wire.impair(0, {.drop_ppm = 1'000'000});
+  wire.impair(1, {.duplicate_ppm = 1'000'000});
+  wire.send(0, frame(1), queue.now());
+  wire.send(1, frame(2), queue.now());
+  run();
+  ASSERT_EQ(ends.frames.size(), 2u);
+  EXPECT_EQ(ends.frames[0].mark, std::byte{2});
+  EXPECT_EQ(ends.frames[1].mark, std::byte{2});
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+}  // namespace
+}  // namespace mtl::sim

@@ -220,6 +220,7 @@ class ThreeNodes : public Fabric, public testing::WithParamInterface<int> {
   std::unique_ptr<TestNode> s;
 };
 using Both = ThreeNodes;
+class Routing : public Fabric {};
 INSTANTIATE_TEST_SUITE_P(Shards, Both, testing::Values(1, 2));
 
 TEST_P(Both, N6_ForwardsWithTheHopLimitLoweredAndThePacketCrcUntouched) {
@@ -351,6 +352,27 @@ TEST_P(Both, N9_PacketsHandedBackAreRoutedAgain) {
   s->expect_books();
 }
 
+TEST_F(Routing, N9_WhatReachesADeadLinkOfAnotherShardIsRoutedAgain) {
+  TestNode a(1, 1), x(2, 2), s(7, 3, 2);  // ports 0 and 2 on shard 0, port 1 on shard 1
+  a.routes({route(2, {{hop(0)}})});
+  s.routes({route(2, {{hop(1)}, {hop(2)}}), route(1, {{hop(0)}})});
+  join(a, 0, s, 0);
+  join(s, 1, x, 0);
+  join(s, 2, x, 1);
+  Buffer* p = a.pool.take();
+  make_packet(*p, to(2, 1), {});
+  a.shards[0]->submit(p, now);
+  carry({&a, PortId{0}}, {&s, PortId{0}});
+  ASSERT_EQ(s.rings[1].size(), 1u);  // on its way to shard 1, when its link loses the carrier
+  s.of(PortId{1}).set_carrier(PortId{1}, false, now);
+  settle();
+  ASSERT_EQ(x.got.size(), 1u);
+  EXPECT_EQ(x.got[0].port, PortId{1});
+  run_for(1ms);
+  s.expect_books();
+  EXPECT_EQ(s.shards[1]->link(PortId{1})->queued(), 0u);
+}
+
 TEST_P(Both, N11_EchoRequestIsAnswered) {
   wire();
   Header h = to(7, 1);
@@ -452,8 +474,6 @@ TEST_P(Both, N13_OwnPacketsBeyondTheBoundAreRefusedOrDropped) {
   EXPECT_EQ(taken, 16 + 3);
   EXPECT_EQ(s->drops(Drop::kOwnQueueFull), 0u);
 }
-
-class Routing : public Fabric {};
 
 TEST_F(Routing, N2_BadPacketCrcOfTheSourceIsPoisonAtTheFirstHop) {
   TestNode a{1, 1}, b{2, 1};

@@ -41,10 +41,14 @@ void ShardLoop::attach(PortId port, phy::Port& medium, Time now) {
 phy::Port* ShardLoop::detach(PortId port, Time now) {
   Slot& slot = slots_[port.value()];
   if (slot.medium == nullptr) return nullptr;
-  if (std::exchange(slot.carrier, false)) shard_.set_carrier(port, false, now);
+  cut(port, now);
   phy::Port* medium = std::exchange(slot.medium, nullptr);
   renew_active();
   return medium;
+}
+
+void ShardLoop::cut(PortId port, Time now) {
+  if (std::exchange(slots_[port.value()].carrier, false)) shard_.set_carrier(port, false, now);
 }
 
 std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(

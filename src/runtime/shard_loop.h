@@ -59,6 +59,9 @@ class ShardLoop {
   void attach(PortId port, phy::Port& medium, Time now);
   /// Takes the medium away: the link loses its carrier (L8). nullptr if none was attached.
   phy::Port* detach(PortId port, Time now);
+  /// The medium of a port was cut and joined again between two passes, too fast for a pass to see:
+  /// the link loses its carrier now and finds it again in the next pass.
+  void cut(PortId port, Time now);
   /// Replaces the impairment of a port (nullptr: none) and returns the former; frames that it held
   /// go on to the link. It stays with the port across attachments.
   std::unique_ptr<phy::Impairment> set_impairment(PortId port,

@@ -24,7 +24,7 @@ KNOWS = {
     "control": ["base"],
     "runtime": CORE + ["phy"],
     "endpoint": CORE + ["phy", "runtime"],
-    "switch": CORE + ["phy", "runtime"],
+    "switch": CORE + ["phy", "runtime", "topology", "control"],
     "tools": None,  # all
 }
 

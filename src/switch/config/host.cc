@@ -1,7 +1,11 @@
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cstring>
 
 #include "link/codec.h"
 #include "switch/config/node_config.h"
@@ -10,13 +14,19 @@ namespace mtl::switchd {
 
 namespace {
 
+// Asked of a socket, not of /sys: that shows the network namespace it was mounted in, which need
+// not be ours.
 Result<std::uint32_t> longest_frame(const std::string& interface) {
-  std::ifstream in("/sys/class/net/" + interface + "/mtu");
-  std::uint32_t mtu = 0;
-  if (!(in >> mtu)) {
-    return Error{"there is no interface \"" + interface +
-                 "\" here; `ip link` lists those of this network namespace"};
-  }
+  ifreq request{};
+  const Error missing{"there is no interface \"" + interface +
+                      "\" here; `ip link` lists those of this network namespace"};
+  if (interface.size() >= sizeof request.ifr_name) return missing;
+  std::memcpy(request.ifr_name, interface.data(), interface.size());
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && ::ioctl(fd, SIOCGIFMTU, &request) == 0;
+  if (fd >= 0) ::close(fd);
+  if (!known) return missing;
+  const auto mtu = static_cast<std::uint32_t>(request.ifr_mtu);
   // The loopback's 65536 and the like: no frame of ours is longer than kMaxMtu needs.
   return std::min(mtu, kMaxMtu + 16) + static_cast<std::uint32_t>(link::kEthernetHeader);
 }

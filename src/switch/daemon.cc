@@ -1,0 +1,420 @@
+#include "switch/daemon.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "control/server.h"
+#include "phy/dpdk/eal.h"
+#include "runtime/clock.h"
+#include "switch/event_log.h"
+#include "switch/media.h"
+#include "switch/node_host.h"
+#include "switch/node_target.h"
+#include "switch/sd_notify.h"
+#include "switch/start_log.h"
+
+namespace mtl::switchd {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSampleInterval{1000};
+/// Where carrier comes from the driver it is asked so often.
+constexpr milliseconds kCarrierInterval{100};
+/// CLOSE has left every port by then, or the port cannot send.
+constexpr milliseconds kCloseTime{300};
+constexpr std::uint64_t kMebibyte = 1 << 20;
+
+/// An eventfd by which workers call the control thread.
+class Bell {
+ public:
+  Bell() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~Bell() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+  int fd() const { return fd_; }
+  void ring() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(fd_, &one, sizeof one);
+  }
+  void take() const {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t n = ::read(fd_, &count, sizeof count);
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+/// Members in the order of their making; taken apart in the reverse order by stop().
+class Daemon::Impl {
+ public:
+  Impl(Plan plan, std::string version, Log& log)
+      : plan_(std::move(plan)), version_(std::move(version)), log_(log), event_log_(plan_, log) {}
+  ~Impl() { stop(); }
+
+  Result<void> start();
+  void run();
+  void stop();
+
+ private:
+  Result<void> start_eal();
+  Result<void> make_pools();
+  Result<void> build_node();
+  void start_workers();
+  void prepare_port(const PortPlan& port);
+  Result<void> listen();
+
+  void wait_for_workers();
+  void wait_for_interfaces();
+  void wait_for_signal();
+  void sample_later();
+  void rearm();
+  void dispatch();
+  void reopen(PortId port);
+  void close_links();
+  std::vector<phy::MbufPool*> all_pools() const;
+
+  Plan plan_;
+  std::string version_;
+  Log& log_;
+  EventLog event_log_;
+  MediaPlan media_plan_;
+  Bell bell_;
+  runtime::Clock clock_;
+  std::unique_ptr<phy::Eal> eal_;
+  std::vector<std::unique_ptr<phy::MbufPool>> receive_pools_;  ///< by worker
+  std::vector<std::unique_ptr<phy::MbufPool>> own_pools_;      ///< by worker
+  std::unique_ptr<Media> media_;
+  std::unique_ptr<NodeHost> host_;
+  std::unique_ptr<NodeTarget> target_;
+  bool working_ = false;
+
+  asio::io_context io_{1};
+  asio::signal_set signals_{io_};
+  asio::posix::stream_descriptor workers_{io_};
+  asio::posix::stream_descriptor interfaces_{io_};
+  asio::steady_timer deadline_{io_};
+  asio::steady_timer sampling_{io_};
+  std::unique_ptr<control::Server> server_;
+  bool stopping_ = false;
+};
+
+// --- start ---
+
+Result<void> Daemon::Impl::start() {
+  if (bell_.fd() < 0) return Error{std::string("cannot make an eventfd: ") + strerror(errno)};
+  auto media = plan_media(plan_);  // what is missing is named before anything starts
+  if (!media) return media.error();
+  media_plan_ = std::move(*media);
+  // Before EAL and the workers make their threads: a signal is the control thread's to take.
+  signals_.add(SIGTERM);
+  signals_.add(SIGINT);
+  for (const auto step : {&Impl::start_eal, &Impl::make_pools, &Impl::build_node}) {
+    if (auto done = (this->*step)(); !done) return done;
+  }
+  start_workers();
+  return listen();
+}
+
+Result<void> Daemon::Impl::start_eal() {
+  phy::EalConfig config;
+  config.huge_pages = plan_.runtime.huge_pages;
+  std::uint64_t bytes = 0;
+  for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
+    config.workers.push_back(plan_.runtime.cpus.empty() ? phy::CpuList{}
+                                                        : phy::CpuList{plan_.runtime.cpus[w]});
+    bytes += phy::MbufPool::memory({plan_.buffers.receive_by_worker[w], media_plan_.room, 1});
+    bytes += phy::MbufPool::memory({BufferPlan::kOwn, media_plan_.room, 1});
+  }
+  const auto needed = static_cast<std::uint32_t>((bytes + kMebibyte - 1) / kMebibyte);
+  config.memory_mib = std::max(plan_.runtime.memory_mib, needed);
+  for (const PortPlan& port : plan_.ports) {
+    const auto* ethdev = std::get_if<EthdevDevice>(&port.device);
+    if (ethdev != nullptr && ethdev->devargs.find(':') != std::string::npos) config.pci = true;
+  }
+  config.args = plan_.runtime.eal_args;
+  config.log = [&log = log_](std::string_view line) { log.debug("dpdk", {{"line", line}}); };
+  log_start(plan_, config, log_);
+  auto eal = phy::Eal::start(config);
+  if (!eal) return eal.error();
+  eal_ = std::move(*eal);
+  return {};
+}
+
+Result<void> Daemon::Impl::make_pools() {
+  for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
+    auto receive = phy::MbufPool::create({plan_.buffers.receive_by_worker[w], media_plan_.room, 1});
+    if (!receive) return receive.error();
+    receive_pools_.push_back(std::move(*receive));
+    auto own = phy::MbufPool::create({BufferPlan::kOwn, media_plan_.room, 1});
+    if (!own) return own.error();
+    own_pools_.push_back(std::move(*own));
+  }
+  return {};
+}
+
+std::vector<phy::MbufPool*> Daemon::Impl::all_pools() const {
+  std::vector<phy::MbufPool*> out;
+  for (const auto& pool : receive_pools_) out.push_back(pool.get());
+  for (const auto& pool : own_pools_) out.push_back(pool.get());
+  return out;
+}
+
+Result<void> Daemon::Impl::build_node() {
+  std::vector<phy::MbufPool*> receive;
+  for (const auto& pool : receive_pools_) receive.push_back(pool.get());
+  auto media = Media::open(plan_, media_plan_, receive, log_);
+  if (!media) return media.error();
+  media_ = std::move(*media);
+  auto table = network::RouteTable::build(plan_.routes, plan_.ports.size());
+  if (!table) return table.error();
+
+  NodeHost::Config config;
+  config.node = plan_.node;
+  config.node.shards = plan_.runtime.workers;
+  for (network::PortConfig& port : config.node.ports) {
+    const PortId id = port.link.port;
+    if (plan_.ports[id.value()].mac) continue;
+    if (const auto mac = media_->device_mac(id)) port.link.mac = *mac;
+  }
+  config.table = std::move(*table);
+  config.idle.always_poll = plan_.runtime.poll;
+  for (const auto& pool : own_pools_) config.pools.push_back(pool.get());
+  for (const phy::MbufPool* pool : all_pools()) config.buffers += pool->size();
+  config.notify = [this] { bell_.ring(); };
+  host_ = std::make_unique<NodeHost>(std::move(config), clock_);
+  target_ = std::make_unique<NodeTarget>(NodeTarget::Parts{plan_, version_, *host_, *media_, clock_,
+                                                           all_pools(), log_, [this] { rearm(); }});
+  media_->on_reopen([this](PortId port) { reopen(port); });
+  return {};
+}
+
+void Daemon::Impl::prepare_port(const PortPlan& port) {
+  const auto impairment = std::make_shared<std::unique_ptr<phy::Impairment>>();
+  if (port.impairment.active()) {
+    *impairment = std::make_unique<phy::Impairment>(port.impairment, port.impairment_depth);
+  }
+  phy::Port* const medium = media_->port(port.port);
+  host_->post(port.port, [impairment, medium, id = port.port, enabled = port.enabled](
+                             ShardHost& host, Time now) {
+    if (*impairment != nullptr) host.impair(id, std::move(*impairment), now);
+    host.attach(id, *medium, now);
+    if (enabled) host.enable(id, now);
+  });
+}
+
+void Daemon::Impl::start_workers() {
+  for (const PortPlan& port : plan_.ports) {
+    log_port(plan_, host_->node().config().ports[port.port.value()].link, port,
+             media_->port(port.port)->traits(), log_);
+    prepare_port(port);
+  }
+  for (std::size_t w = 0; w < host_->workers(); ++w) {
+    eal_->launch(static_cast<unsigned>(w), [host = host_.get(), w] { host->run(w); });
+  }
+  working_ = true;
+}
+
+Result<void> Daemon::Impl::listen() {
+  control::ServerLimits limits;
+  for (const PortPlan& port : plan_.ports) {
+    if (std::holds_alternative<SlotDevice>(port.device)) ++limits.connections;
+  }
+  auto server = control::Server::open(io_, *target_, plan_.socket, limits);
+  if (!server) return server.error();
+  server_ = std::move(*server);
+  workers_.assign(::dup(bell_.fd()));
+  interfaces_.assign(::dup(media_->monitor_fd()));
+  wait_for_workers();
+  wait_for_interfaces();
+  wait_for_signal();
+  sample_later();
+  return {};
+}
+
+// --- run ---
+
+void Daemon::Impl::run() {
+  log_.info("ready", {{"node", plan_.node.node.value()}, {"socket", plan_.socket}});
+  if (auto told = sd_notify("READY=1"); !told) {
+    log_.warning("readiness not told", {{"error", told.error().message}});
+  }
+  io_.run();
+  stop();
+}
+
+void Daemon::Impl::wait_for_signal() {
+  signals_.async_wait([this](const error_code& error, int signal) {
+    if (error) return;
+    log_.info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+    io_.stop();
+  });
+}
+
+void Daemon::Impl::wait_for_workers() {
+  workers_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
+    if (error) return;
+    dispatch();
+    wait_for_workers();
+  });
+}
+
+void Daemon::Impl::wait_for_interfaces() {
+  interfaces_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this](const error_code& error) {
+                           if (error) return;
+                           media_->watch();
+                           wait_for_interfaces();
+                         });
+}
+
+void Daemon::Impl::sample_later() {
+  sampling_.expires_after(media_->samples_carrier() ? kCarrierInterval : kSampleInterval);
+  sampling_.async_wait([this](const error_code& error) {
+    if (error) return;
+    media_->sample();
+    event_log_.flush(clock_.now());
+    sample_later();
+  });
+}
+
+void Daemon::Impl::dispatch() {
+  bell_.take();
+  host_->dispatch([this](const Event& event) {
+    if (event.kind == Event::Kind::kLink) {
+      event_log_.link(event);
+    } else {
+      target_->echo(event);
+    }
+  });
+  rearm();
+}
+
+/// Has tick() called when the target wants it.
+void Daemon::Impl::rearm() {
+  if (stopping_) return;
+  const Time now = clock_.now();
+  const Time next = target_->next_deadline(now);
+  if (next == kNever) {
+    deadline_.cancel();
+    return;
+  }
+  deadline_.expires_after(std::max(next - now, Duration::zero()));
+  deadline_.async_wait([this](const error_code& error) {
+    if (error) return;
+    target_->tick(clock_.now());
+    rearm();
+  });
+}
+
+/// An interface is there again under the name of one that was deleted: the worker lets go of the
+/// old one, it is closed, and the new one takes its place.
+void Daemon::Impl::reopen(PortId port) {
+  host_->post(
+      port, [port](ShardHost& host, Time now) { host.detach(port, now); },
+      [this, port] {
+        if (stopping_) return;
+        const std::string& name = plan_.ports[port.value()].name;
+        if (!media_->reopen(port)) {
+          log_.warning("port cannot be opened again",
+                       {{"port", name}, {"fault", media_->fault(port)}});
+          return;
+        }
+        log_.info("port opened again", {{"port", name}});
+        phy::Port* const medium = media_->port(port);
+        host_->post(port,
+                    [port, medium](ShardHost& host, Time now) { host.attach(port, *medium, now); });
+      });
+}
+
+// --- stop ---
+
+/// CLOSE to every peer (L8): the links are disabled, and the workers go on until what that made has
+/// left.
+void Daemon::Impl::close_links() {
+  const auto end = std::chrono::steady_clock::now() + kCloseTime;
+  host_->post_all([](ShardHost& host, Time now) { host.disable_all(now); });
+  bool drained = false;
+  while (!drained && std::chrono::steady_clock::now() < end) {
+    const auto left = std::make_shared<std::atomic<std::size_t>>(0);
+    bool asked = false;
+    host_->post_all(
+        [left](ShardHost& host, Time) {
+          if (!host.drained()) left->fetch_add(1);
+        },
+        [&asked] { asked = true; });
+    while (!asked) {
+      host_->dispatch([](const Event&) {});
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    drained = left->load() == 0;
+  }
+  if (!drained) log_.warning("some peers could not be told: their ports take no frames");
+}
+
+void Daemon::Impl::stop() {
+  if (std::exchange(stopping_, true)) return;
+  if (auto told = sd_notify("STOPPING=1"); !told) {
+    log_.warning("stop not told", {{"error", told.error().message}});
+  }
+  io_.stop();
+  if (working_) {
+    close_links();
+    if (server_ != nullptr) server_->close();  // after CLOSE has gone to the holders of slots
+    host_->stop();
+    for (unsigned w = 0; w < host_->workers(); ++w) eal_->join(w);
+    working_ = false;
+    host_->dispatch([this](const Event& event) {
+      if (event.kind == Event::Kind::kLink) event_log_.link(event);
+    });
+    log_final(plan_, *host_, clock_.now(), log_);
+  }
+  error_code ignored;
+  workers_.close(ignored);
+  interfaces_.close(ignored);
+  server_.reset();
+  target_.reset();
+  host_.reset();
+  media_.reset();
+  own_pools_.clear();
+  receive_pools_.clear();
+  eal_.reset();
+}
+
+// --- outside ---
+
+Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Daemon::~Daemon() = default;
+
+Result<std::unique_ptr<Daemon>> Daemon::start(Plan plan, std::string version, Log& log) {
+  auto impl = std::make_unique<Impl>(std::move(plan), std::move(version), log);
+  if (auto started = impl->start(); !started) return started.error();
+  return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
+}
+
+void Daemon::run() {
+  impl_->run();
+}
+
+}  // namespace mtl::switchd

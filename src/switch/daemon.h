@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "switch/config/node_config.h"
+#include "switch/log.h"
+
+namespace mtl::switchd {
+
+/// mtswitchd: a node on workers, its devices, and the control API on a socket. One of a process,
+/// since DPDK's environment can be started only once. The thread that starts it is the control
+/// thread.
+class Daemon {
+ public:
+  /// Opens everything that `plan` names and starts the workers; the links begin to come up. Errors
+  /// say what is missing (interface, capability, memory, driver) and the remedy; nothing is left
+  /// behind. `log` outlives the daemon. `version` is told by the control API.
+  static Result<std::unique_ptr<Daemon>> start(Plan plan, std::string version, Log& log);
+  /// As stop().
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  /// Serves until SIGTERM or SIGINT; tells the service manager when it is ready. Then stops: CLOSE
+  /// to every peer that is UP, within kStopTime.
+  void run();
+
+ private:
+  class Impl;
+  explicit Daemon(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mtl::switchd

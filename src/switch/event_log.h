@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "switch/config/node_config.h"
+#include "switch/event.h"
+#include "switch/log.h"
+
+namespace mtl::switchd {
+
+/// Log lines of what the workers told about links: up with the peer, down with the reason. A port
+/// that flaps is held back after ten lines, to one each ten seconds with the number of those left
+/// out.
+class EventLog {
+ public:
+  /// `plan` and `log` outlive it.
+  EventLog(const Plan& plan, Log& log);
+  void link(const Event& event);
+  /// Tells of ports whose lines were held back and that are quiet now. About once a second.
+  void flush(Time now);
+
+ private:
+  static constexpr std::uint32_t kBurst = 10;
+
+  void write(const Event& event, std::uint64_t suppressed);
+
+  const Plan& plan_;
+  Log& log_;
+  std::vector<LogLimit> limits_;  ///< by port
+  std::vector<Event> last_held_;  ///< by port: the newest line that was held back
+  std::vector<bool> held_;
+};
+
+}  // namespace mtl::switchd

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "network/node.h"
+#include "network/route_table.h"
+#include "runtime/clock.h"
+#include "switch/event.h"
+#include "switch/reading.h"
+#include "switch/shard_host.h"
+#include "switch/table_publisher.h"
+
+namespace mtl::switchd {
+
+/// A node on its workers, as the control thread handles it: what is to happen to a port goes as a
+/// command to the shard that owns it, what the workers tell comes back by dispatch(). Knows no
+/// event loop and no devices.
+///
+/// The control thread's alone, but for run().
+class NodeHost {
+ public:
+  struct Config {
+    network::NodeConfig node;
+    network::RouteTable table;
+    runtime::IdleConfig idle;
+    std::vector<BufferPool*> pools;  ///< of each shard, for packets made there; outlive the host
+    std::size_t buffers = 0;         ///< all buffers there are: what a ring between shards may hold
+    /// Makes the control thread call dispatch() soon. Called on workers.
+    std::function<void()> notify;
+  };
+
+  /// `clock` outlives the host.
+  NodeHost(Config config, const runtime::Clock& clock);
+  NodeHost(const NodeHost&) = delete;
+  NodeHost& operator=(const NodeHost&) = delete;
+
+  std::size_t workers() const { return hosts_.size(); }
+  /// The body of worker `i`, on the worker's thread; returns after stop().
+  void run(std::size_t i) { hosts_[i]->worker().run(); }
+  /// Ends all run()s after the commands posted before.
+  void stop();
+
+  using Command = std::function<void(ShardHost&, Time now)>;
+  using Done = std::function<void()>;
+  /// Runs `command` on the worker of port `port`, which the node has; then `done` (may be empty)
+  /// here.
+  void post(PortId port, Command command, Done done = {});
+  /// Runs it on every worker, then `done` once.
+  void post_all(Command command, Done done = {});
+  /// A reading of every shard, in order.
+  void read(std::function<void(const std::vector<ShardReading>&)> done);
+
+  /// Calls the completions that wait, then `handle` for each event. When notify says so.
+  void dispatch(const std::function<void(const Event&)>& handle);
+
+  network::Node& node() { return node_; }
+  TablePublisher& tables() { return tables_; }
+  ShardHost& host(std::size_t i) { return *hosts_[i]; }
+  const runtime::WorkerCounters& worker_counters(std::size_t i) const {
+    return hosts_[i]->worker().counters();
+  }
+
+ private:
+  network::Node node_;
+  TablePublisher tables_;
+  std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard
+  std::vector<Event> told_;                        ///< of the dispatch() in hand
+};
+
+}  // namespace mtl::switchd

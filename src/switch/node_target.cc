@@ -1,0 +1,382 @@
+#include "switch/node_target.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/random.h"
+#include "switch/state_message.h"
+
+namespace mtl::switchd {
+namespace {
+
+namespace msg = mtlink::control;
+using std::chrono::milliseconds;
+
+/// How soon to look again whether the workers have let go of a route table.
+constexpr Duration kReclaimInterval = milliseconds(1);
+
+msg::PingResult ping_result(const EchoOutcome& outcome) {
+  msg::PingResult out;
+  switch (outcome.kind) {
+    case EchoOutcome::Kind::kReply:
+      out.set_outcome(msg::PingResult::REPLY);
+      break;
+    case EchoOutcome::Kind::kTimeout:
+      out.set_outcome(msg::PingResult::TIMEOUT);
+      break;
+    case EchoOutcome::Kind::kHopLimitExceeded:
+      out.set_outcome(msg::PingResult::HOP_LIMIT_EXCEEDED);
+      break;
+    case EchoOutcome::Kind::kUnreachable:
+      out.set_outcome(msg::PingResult::UNREACHABLE);
+      break;
+  }
+  out.set_from(outcome.from.value());
+  out.set_round_trip_ns(static_cast<std::uint64_t>(outcome.round_trip.count()));
+  return out;
+}
+
+}  // namespace
+
+NodeTarget::NodeTarget(Parts parts)
+    : parts_(std::move(parts)),
+      echoes_(static_cast<std::uint16_t>(runtime::RandomStock().word())),
+      claimed_(parts_.plan.ports.size(), false),
+      started_(parts_.clock.now()) {}
+
+Result<PortId> NodeTarget::known_port(std::uint32_t port) const {
+  if (port < parts_.plan.ports.size()) return PortId(static_cast<std::uint16_t>(port));
+  return Error{fmt::format("node {} has no port {}: its ports are 0 to {}",
+                           parts_.plan.node.node.value(), port, parts_.plan.ports.size() - 1)};
+}
+
+// --- show ---
+
+PortFacts NodeTarget::facts(PortId port) const {
+  const PortPlan& plan = parts_.plan.ports[port.value()];
+  const network::PortConfig& config = parts_.host.node().config().ports[port.value()];
+  PortFacts out;
+  out.name = plan.name;
+  if (const phy::Port* medium = parts_.media.port(port)) {
+    out.driver = medium->traits().driver;
+    out.device = medium->traits().device;
+    out.max_frame = medium->traits().max_frame;
+  }
+  if (const auto* slot = std::get_if<SlotDevice>(&plan.device)) {
+    out.slot = true;
+    out.endpoint_node = slot->node.value();
+    out.claimed = claimed_[port.value()];
+  }
+  out.edge = config.edge.has_value();
+  out.worker = config.shard.value();
+  out.fault = parts_.media.fault(port);
+  out.link = &config.link;
+  if (const phy::DeviceCounters* device = parts_.media.device_counters(port)) {
+    out.device_drops = read(device->drops);
+  }
+  return out;
+}
+
+void NodeTarget::fill_memory(const std::vector<ShardReading>& readings, msg::NodeState& out) const {
+  std::uint64_t buffers = 0, free = 0, bytes = 0, links = 0, rings = 0;
+  for (const phy::MbufPool* pool : parts_.pools) {
+    buffers += pool->size();
+    free += pool->free_buffers();
+    bytes += std::uint64_t{pool->size()} * (pool->room() + BufferPlan::kOverhead);
+  }
+  for (const ShardReading& shard : readings) {
+    for (const PortReading& port : shard.ports) links += port.memory;
+  }
+  for (const PortPlan& port : parts_.plan.ports) {
+    const auto* slot = std::get_if<SlotDevice>(&port.device);
+    if (slot != nullptr && claimed_[port.port.value()])
+      rings += 2 * std::uint64_t{slot->ring_bytes};
+  }
+  msg::Memory& memory = *out.mutable_memory();
+  memory.set_pool_buffers(buffers);
+  memory.set_pool_free(free);
+  memory.set_buffer_bytes(bytes);
+  memory.set_links_bytes(links);
+  memory.set_local_rings_bytes(rings);
+}
+
+void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState& out) const {
+  const Plan& plan = parts_.plan;
+  out.set_node(plan.node.node.value());
+  out.set_name(plan.name);
+  out.set_version(parts_.version);
+  out.set_uptime_ns(static_cast<std::uint64_t>((parts_.clock.now() - started_).count()));
+  out.set_pid(static_cast<std::uint32_t>(getpid()));
+  std::vector<const PortReading*> ports;
+  for (const ShardReading& shard : readings) {
+    *out.add_shards() = shard_state(shard);
+    for (const PortReading& port : shard.ports) ports.push_back(&port);
+  }
+  std::sort(ports.begin(), ports.end(),
+            [](const auto* a, const auto* b) { return a->port < b->port; });
+  for (const PortReading* port : ports) *out.add_ports() = port_state(*port, facts(port->port));
+  add_routes(parts_.host.tables().current(), out);
+  for (std::size_t w = 0; w < parts_.host.workers(); ++w) {
+    const int cpu = w < plan.runtime.cpus.size() ? static_cast<int>(plan.runtime.cpus[w]) : -1;
+    *out.add_workers() = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
+                                      parts_.host.worker_counters(w));
+  }
+  fill_memory(readings, out);
+}
+
+void NodeTarget::get_node(control::Answer<msg::NodeState> answer) {
+  parts_.host.read([this, answer = std::move(answer)](const std::vector<ShardReading>& readings) {
+    msg::NodeState state;
+    fill(readings, state);
+    answer(std::move(state));
+  });
+}
+
+// --- ping and trace ---
+
+void NodeTarget::send_echo(EchoRequest request, Duration timeout, Send done) {
+  const Time now = parts_.clock.now();
+  const auto key =
+      echoes_.add(request.dst, request.number, now + timeout,
+                  [done](const EchoOutcome& outcome) { done(Result<EchoOutcome>(outcome)); });
+  if (!key) {
+    done(Error{fmt::format("{} echo requests wait for an answer already: try again later",
+                           EchoBook::kMaxWaiting)});
+    return;
+  }
+  request.id = key->id;
+  echoes_.sent(*key, now);  // until the worker says when
+  parts_.rearm();
+  struct Flight {
+    EchoSubmit submit = EchoSubmit::kSent;
+    Time at{};
+  };
+  const auto flight = std::make_shared<Flight>();
+  parts_.host.post(
+      PortId(0),
+      [flight, request](ShardHost& host, Time at) {
+        flight->at = at;
+        flight->submit = host.submit_echo(request, at);
+      },
+      [this, flight, key = *key, done] {
+        if (flight->submit == EchoSubmit::kSent) {
+          echoes_.sent(key, flight->at);
+          return;
+        }
+        echoes_.forget(key);
+        done(Error{flight->submit == EchoSubmit::kQueueFull
+                       ? "the node's own packets fill the queue of the way out (own_limit): try "
+                         "again later"
+                       : "no buffer is free for a packet of the node's own: try again later"});
+      });
+}
+
+void NodeTarget::ping(const msg::Ping& call, control::Answer<msg::PingResult> answer) {
+  EchoRequest request;
+  request.dst = NodeId(static_cast<std::uint16_t>(call.node()));
+  request.hop_limit = call.hop_limit() == 0 ? parts_.plan.node.hop_limit
+                                            : static_cast<std::uint8_t>(call.hop_limit());
+  request.partition = Partition(static_cast<std::uint16_t>(call.partition()));
+  request.entropy = static_cast<std::uint16_t>(call.entropy());
+  request.bytes = call.bytes();
+  send_echo(request, milliseconds(call.timeout_ms()),
+            [answer = std::move(answer)](const Result<EchoOutcome>& outcome) {
+              if (outcome) {
+                answer(ping_result(*outcome));
+              } else {
+                answer(outcome.error());
+              }
+            });
+}
+
+struct NodeTarget::TraceRun {
+  EchoRequest request;
+  std::uint32_t max_hops = 0;
+  Duration timeout{0};
+  control::Answer<msg::TraceHop> answer;
+};
+
+void NodeTarget::trace(const msg::Trace& call, control::Answer<msg::TraceHop> answer) {
+  const auto run = std::make_shared<TraceRun>();
+  run->request.dst = NodeId(static_cast<std::uint16_t>(call.node()));
+  run->request.partition = Partition(static_cast<std::uint16_t>(call.partition()));
+  run->request.entropy = static_cast<std::uint16_t>(call.entropy());
+  run->request.number = 1;
+  run->max_hops = call.max_hops();
+  run->timeout = milliseconds(call.timeout_ms());
+  run->answer = std::move(answer);
+  trace_hop(run);
+}
+
+void NodeTarget::trace_hop(const std::shared_ptr<TraceRun>& run) {
+  // The hop limit is the number too, so that each answer names its hop.
+  run->request.hop_limit = static_cast<std::uint8_t>(run->request.number);
+  send_echo(run->request, run->timeout, [this, run](const Result<EchoOutcome>& outcome) {
+    if (!outcome) {
+      run->answer(outcome.error());
+      return;
+    }
+    msg::TraceHop hop;
+    hop.set_hop(run->request.number);
+    *hop.mutable_result() = ping_result(*outcome);
+    const bool end = outcome->kind == EchoOutcome::Kind::kReply ||
+                     outcome->kind == EchoOutcome::Kind::kUnreachable ||
+                     run->request.number >= run->max_hops;
+    hop.set_last(end);
+    run->answer(std::move(hop));
+    if (end) return;
+    ++run->request.number;
+    trace_hop(run);
+  });
+}
+
+void NodeTarget::tick(Time now) {
+  echoes_.expire(now);
+  if (retired_ > 0) retired_ = parts_.host.tables().reclaim();
+}
+
+Time NodeTarget::next_deadline(Time now) const {
+  const Time echo = echoes_.next_deadline();
+  return retired_ > 0 ? std::min(echo, now + kReclaimInterval) : echo;
+}
+
+// --- changes ---
+
+void NodeTarget::set_port(const msg::SetPort& call, control::Answer<void> answer) {
+  const auto port = known_port(call.port());
+  if (!port) return answer(port.error());
+  parts_.log.info(call.up() ? "port up by the operator" : "port down by the operator",
+                  {{"port", parts_.plan.ports[port->value()].name}});
+  parts_.host.post(
+      *port,
+      [port = *port, up = call.up()](ShardHost& host, Time now) {
+        if (up) {
+          host.enable(port, now);
+        } else {
+          host.disable(port, now);
+        }
+      },
+      [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
+void NodeTarget::set_impairment(const msg::SetImpairment& call, control::Answer<void> answer) {
+  const auto port = known_port(call.port());
+  if (!port) return answer(port.error());
+  const auto config = plan_impairment(call.impairment());
+  if (!config) return answer(config.error());
+  // Made and freed here; the worker only exchanges pointers.
+  const auto impairment = std::make_shared<std::unique_ptr<phy::Impairment>>();
+  if (config->active()) {
+    *impairment = std::make_unique<phy::Impairment>(
+        *config, parts_.plan.ports[port->value()].impairment_depth);
+  }
+  parts_.log.info(config->active() ? "impairment set" : "impairment ended",
+                  {{"port", parts_.plan.ports[port->value()].name},
+                   {"drop_ppm", config->drop_ppm},
+                   {"corrupt_packet_ppm", config->corrupt_packet_ppm}});
+  parts_.host.post(
+      *port,
+      [impairment, port = *port](ShardHost& host, Time now) {
+        *impairment = host.impair(port, std::move(*impairment), now);
+      },
+      [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
+void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> answer) {
+  const auto routes = plan_routes(call.routes(), parts_.plan);
+  if (!routes) return answer(routes.error());
+  auto table = network::RouteTable::build(*routes, parts_.plan.ports.size());
+  if (!table) return answer(table.error());
+  parts_.log.info("routes replaced", {{"routes", routes->size()}});
+  parts_.host.tables().publish(std::move(*table),
+                               [answer = std::move(answer)] { answer(Result<void>()); });
+  ++retired_;
+  // Workers that are busy take the table with their next pass; sleepers hold none.
+  parts_.rearm();
+}
+
+// --- slots ---
+
+Result<PortId> NodeTarget::free_slot(const msg::ClaimSlot& call) const {
+  bool there = false;
+  for (const PortPlan& port : parts_.plan.ports) {
+    const auto* slot = std::get_if<SlotDevice>(&port.device);
+    if (slot == nullptr) continue;
+    if (!call.name().empty() && call.name() != port.name) continue;
+    if (call.node() != 0 && call.node() != slot->node.value()) continue;
+    there = true;
+    if (!claimed_[port.port.value()]) return port.port;
+  }
+  const std::string wanted = call.name().empty() && call.node() == 0 ? "a slot"
+                             : call.name().empty() ? fmt::format("the slot of node {}", call.node())
+                                                   : fmt::format("slot \"{}\"", call.name());
+  if (there) {
+    return Error{
+        fmt::format("{} of {} is claimed already: end the process that holds it, or "
+                    "configure another one",
+                    wanted, parts_.plan.name)};
+  }
+  return Error{fmt::format("{} does not exist on {}: add it to `slots` of its configuration",
+                           wanted, parts_.plan.name)};
+}
+
+msg::SlotGrant NodeTarget::grant(PortId port) const {
+  const PortPlan& plan = parts_.plan.ports[port.value()];
+  const auto& slot = std::get<SlotDevice>(plan.device);
+  const link::Config& link = parts_.host.node().config().ports[port.value()].link;
+  msg::SlotGrant out;
+  out.set_node(slot.node.value());
+  out.set_switch_node(parts_.plan.node.node.value());
+  out.set_switch_port(port.value());
+  for (const Partition partition : slot.partitions) out.add_partitions(partition.value());
+  out.set_mtu(link.mtu);
+  out.set_cell(link.cell);
+  out.set_window(link.window);
+  for (const std::uint16_t cells : link.capacity) out.add_capacity(cells);
+  *out.mutable_timers() = timers_message(link.timers);
+  out.set_name(plan.name);
+  out.set_hop_limit(parts_.plan.node.hop_limit);
+  return out;
+}
+
+void NodeTarget::claim_slot(const msg::ClaimSlot& call,
+                            control::Answer<control::SlotClaim> answer) {
+  const auto found = free_slot(call);
+  if (!found) return answer(found.error());
+  const PortId port = *found;
+  phy::LocalPort* const local = parts_.media.slot(port);
+  phy::LocalPortFds fds;
+  auto made = local->make_segment(fds);
+  if (!made) return answer(made.error());
+  claimed_[port.value()] = true;
+  // The former memory comes back in its place and is unmapped here, off the worker.
+  const auto segment = std::make_shared<std::unique_ptr<phy::LocalSegment>>(std::move(*made));
+  const auto claim = std::make_shared<control::SlotClaim>();
+  claim->port = port;
+  claim->grant = grant(port);
+  claim->fds.emplace_back(fds.memory.release());
+  claim->fds.emplace_back(fds.doorbell.release());
+  parts_.host.post(
+      port,
+      [segment, local, port](ShardHost& host, Time now) {
+        host.cut(port, now);  // a former claim may have ended since the last pass
+        *segment = local->install(std::move(*segment));
+      },
+      [claim, answer = std::move(answer)] { answer(std::move(*claim)); });
+}
+
+void NodeTarget::slot_released(PortId port) {
+  // Free at once: commands to a worker stay in order, so a new claim comes after this release.
+  claimed_[port.value()] = false;
+  phy::LocalPort* const local = parts_.media.slot(port);
+  const auto segment = std::make_shared<std::unique_ptr<phy::LocalSegment>>();
+  parts_.host.post(port, [segment, local, port](ShardHost& host, Time now) {
+    *segment = local->install(nullptr);
+    host.cut(port, now);
+  });
+}
+
+}  // namespace mtl::switchd

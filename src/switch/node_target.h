@@ -1,0 +1,81 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control/target.h"
+#include "phy/dpdk/mbuf_pool.h"
+#include "runtime/clock.h"
+#include "switch/config/node_config.h"
+#include "switch/echo_book.h"
+#include "switch/log.h"
+#include "switch/media.h"
+#include "switch/node_host.h"
+#include "switch/state_message.h"
+
+namespace mtl::switchd {
+
+/// What the control API does to a running node. On the control thread; asks the workers by commands
+/// and answers when they have replied. Knows no event loop: whoever owns it calls tick() when due.
+class NodeTarget final : public control::Target {
+ public:
+  struct Parts {
+    const Plan& plan;
+    std::string version;
+    NodeHost& host;
+    Media& media;
+    const runtime::Clock& clock;
+    std::vector<phy::MbufPool*> pools;  ///< all of the node, for showing
+    Log& log;
+    /// next_deadline() may have come nearer.
+    std::function<void()> rearm;
+  };
+
+  /// What the parts refer to outlives the target.
+  explicit NodeTarget(Parts parts);
+
+  // control::Target
+  void get_node(control::Answer<mtlink::control::NodeState> answer) override;
+  void ping(const mtlink::control::Ping& call,
+            control::Answer<mtlink::control::PingResult> answer) override;
+  void trace(const mtlink::control::Trace& call,
+             control::Answer<mtlink::control::TraceHop> answer) override;
+  void set_port(const mtlink::control::SetPort& call, control::Answer<void> answer) override;
+  void set_impairment(const mtlink::control::SetImpairment& call,
+                      control::Answer<void> answer) override;
+  void set_routes(const mtlink::control::SetRoutes& call, control::Answer<void> answer) override;
+  void claim_slot(const mtlink::control::ClaimSlot& call,
+                  control::Answer<control::SlotClaim> answer) override;
+  void slot_released(PortId port) override;
+
+  /// A worker told of an echo for this node.
+  void echo(const Event& event) { echoes_.answered(event); }
+  /// Ends what is overdue and frees what is free.
+  void tick(Time now);
+  /// When tick() has something to do; kNever: never.
+  Time next_deadline(Time now) const;
+
+ private:
+  struct TraceRun;
+  using Send = std::function<void(const Result<EchoOutcome>&)>;
+
+  void send_echo(EchoRequest request, Duration timeout, Send done);
+  void trace_hop(const std::shared_ptr<TraceRun>& run);
+  void fill(const std::vector<ShardReading>& readings, mtlink::control::NodeState& out) const;
+  void fill_memory(const std::vector<ShardReading>& readings,
+                   mtlink::control::NodeState& out) const;
+  PortFacts facts(PortId port) const;
+  Result<PortId> known_port(std::uint32_t port) const;
+  Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;
+  mtlink::control::SlotGrant grant(PortId port) const;
+
+  Parts parts_;
+  EchoBook echoes_;
+  std::vector<bool> claimed_;  ///< by port
+  std::size_t retired_ = 0;    ///< route tables that wait to be freed
+  Time started_;
+};
+
+}  // namespace mtl::switchd

@@ -1,0 +1,70 @@
+#include "switch/reading.h"
+
+namespace mtl::switchd {
+namespace {
+
+template <std::size_t N>
+std::array<std::uint64_t, N> values(const std::array<Counter, N>& counters) {
+  std::array<std::uint64_t, N> out{};
+  for (std::size_t i = 0; i < N; ++i) out[i] = counters[i].get();
+  return out;
+}
+
+void read_counters(const link::Counters& c, PortReading& out) {
+  out.drops = read(c.drops);
+  out.frames_in = values(c.frames_in);
+  out.frames_out = values(c.frames_out);
+  out.downs = values(c.downs);
+  out.frames_seen = c.frames_seen.get();
+  out.packets_in = c.packets_in.get();
+  out.packets_acked = c.packets_acked.get();
+  out.packets_back = c.packets_back.get();
+  out.held_discarded = c.held_discarded.get();
+  out.replays = c.replays.get();
+  out.replay_timeouts = c.replay_timeouts.get();
+  out.polls = c.polls.get();
+  out.credit_stalls = c.credit_stalls.get();
+  out.ups = c.ups.get();
+}
+
+}  // namespace
+
+DropReading read(const DropCounters& drops) {
+  DropReading out{};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = drops.get(static_cast<Drop>(i));
+  return out;
+}
+
+void MediumReading::add(const phy::PortCounters& counters) {
+  frames_in += counters.frames_in.get();
+  frames_out += counters.frames_out.get();
+  bytes_in += counters.bytes_in.get();
+  bytes_out += counters.bytes_out.get();
+  send_full += counters.send_full.get();
+  const DropReading more = read(counters.drops);
+  for (std::size_t i = 0; i < drops.size(); ++i) drops[i] += more[i];
+}
+
+void read(const link::Link& link, PortReading& out) {
+  read_counters(link.counters(), out);
+  out.enabled = link.enabled();
+  out.carrier = link.carrier();
+  out.state = link.state();
+  out.down_reason = link.down_reason();
+  out.peer = link.peer();
+  out.peer_mac = link.peer_mac();
+  out.link_mtu = link.link_mtu();
+  out.round_trip = link.round_trip();
+  out.replay_timeout = link.replay_timeout();
+  out.nack_interval = link.nack_interval();
+  out.unacknowledged = link.unacknowledged();
+  out.queued = link.queued();
+  out.held = link.held();
+  out.memory = link.memory();
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    const Vc vc(static_cast<std::uint8_t>(v));
+    out.vcs[v] = {link.occupied(vc), link.credit(vc), link.queued_cells(vc)};
+  }
+}
+
+}  // namespace mtl::switchd

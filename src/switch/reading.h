@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/drop.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "link/link.h"
+#include "phy/impairment.h"
+#include "phy/port.h"
+
+/// A node's state as its workers read it between two passes: plain numbers, taken in one go so that
+/// the books balance, and made into messages by the control thread.
+namespace mtl::switchd {
+
+using DropReading = std::array<std::uint64_t, static_cast<std::size_t>(Drop::kCount)>;
+
+DropReading read(const DropCounters& drops);
+
+struct VcReading {
+  std::uint32_t occupied = 0;
+  std::uint32_t credit = 0;
+  std::uint32_t queued_cells = 0;
+};
+
+/// A port's medium. Counters run on when a port gets another medium.
+struct MediumReading {
+  std::uint64_t frames_in = 0;
+  std::uint64_t frames_out = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::uint64_t send_full = 0;
+  DropReading drops{};
+
+  void add(const phy::PortCounters& counters);
+};
+
+struct PortReading {
+  PortId port;
+  MediumReading medium;
+  std::optional<phy::ImpairmentConfig> impairment;
+  std::uint64_t impaired = 0;  ///< frames changed or dropped by impairments, former ones too
+  std::uint64_t impaired_dropped = 0;  ///< of those, dropped
+
+  bool enabled = false;
+  bool carrier = false;
+  link::State state = link::State::kDown;
+  link::DownReason down_reason = link::DownReason::kNone;
+  std::optional<link::Init> peer;
+  std::optional<Mac> peer_mac;
+  std::uint16_t link_mtu = 0;
+  Duration round_trip{0};
+  Duration replay_timeout{0};
+  Duration nack_interval{0};
+  std::uint32_t unacknowledged = 0;
+  std::uint32_t queued = 0;
+  std::uint32_t held = 0;
+  std::array<std::uint64_t, link::kKinds> frames_in{};
+  std::array<std::uint64_t, link::kKinds> frames_out{};
+  DropReading drops{};
+  std::uint64_t frames_seen = 0;
+  std::uint64_t packets_in = 0;
+  std::uint64_t packets_acked = 0;
+  std::uint64_t packets_back = 0;
+  std::uint64_t held_discarded = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t replay_timeouts = 0;
+  std::uint64_t polls = 0;
+  std::uint64_t credit_stalls = 0;
+  std::uint64_t ups = 0;
+  std::array<std::uint64_t, static_cast<std::size_t>(link::DownReason::kCount)> downs{};
+  std::array<VcReading, kVcs> vcs{};
+  std::uint64_t memory = 0;
+  std::optional<Time> last_up;
+  std::optional<Time> last_down;
+  Duration reroute{0};
+};
+
+struct ShardReading {
+  ShardId shard;
+  Time at{};
+  std::vector<PortReading> ports;  ///< in the order of Shard::ports()
+  DropReading drops{};
+  std::uint64_t accepted = 0;
+  std::uint64_t made = 0;
+  std::uint64_t acked = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t passed_in = 0;
+  std::uint64_t passed_out = 0;
+  std::uint64_t held = 0;
+  std::uint64_t rerouted = 0;
+  std::uint64_t forwarded = 0;
+  std::uint64_t marked = 0;
+  std::uint64_t replies = 0;
+  std::uint64_t errors = 0;
+};
+
+/// Takes in what a link says of itself.
+void read(const link::Link& link, PortReading& out);
+
+}  // namespace mtl::switchd

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/counter.h"
+#include "base/ids.h"
+#include "network/node.h"
+#include "runtime/clock.h"
+#include "runtime/random.h"
+#include "runtime/shard_loop.h"
+#include "runtime/worker.h"
+#include "switch/event.h"
+#include "switch/reading.h"
+#include "switch/table_publisher.h"
+
+namespace mtl::switchd {
+
+/// An echo request to be made (N11).
+struct EchoRequest {
+  static constexpr std::uint32_t kMaxBytes = 1400;
+  NodeId dst;
+  std::uint8_t hop_limit = network::kDefaultHopLimit;
+  Partition partition;
+  std::uint16_t entropy = 0;
+  std::uint16_t id = 0;
+  std::uint16_t number = 0;
+  std::uint32_t bytes = 0;  ///< of data, up to kMaxBytes
+};
+
+enum class EchoSubmit : std::uint8_t { kSent, kNoBuffer, kQueueFull };
+
+/// One shard of the switch's node with everything that it runs on: the loop over its ports, the
+/// worker, random numbers, the rings to the other shards and to the control thread, and its hold on
+/// the route table. The control thread builds it before the worker starts and takes it apart after
+/// it has ended; in between it uses worker().post() and events() alone. What is marked "worker"
+/// happens on the worker's thread.
+class ShardHost final : public network::ShardOwner,
+                        public runtime::LoopOwner,
+                        public runtime::Gate {
+ public:
+  static constexpr std::size_t kEvents = 1024;
+
+  struct Config {
+    ShardId id;
+    runtime::IdleConfig idle;
+    /// Called on the worker when events or completions wait: cheap, once until renotify().
+    std::function<void()> notify;
+  };
+
+  /// All references outlive the host. The worker is reader `id` of `tables`.
+  ShardHost(Config config, network::Node& node, BufferPool& pool, const runtime::Clock& clock,
+            TablePublisher& tables);
+  ~ShardHost();
+
+  /// Joins two shards of a node, both ways; `buffers`: as many as there are in all.
+  static void join(ShardHost& a, ShardHost& b, std::size_t buffers);
+
+  runtime::Worker& worker() { return worker_; }
+  const runtime::Worker& worker() const { return worker_; }
+  ShardId id() const { return shard_.id(); }
+
+  // The control thread.
+
+  /// What the worker told. Call renotify() before draining it.
+  EventRing& events() { return events_; }
+  /// Events that found the ring full.
+  std::uint64_t events_lost() const { return events_lost_.get(); }
+  /// From now on notify is called again.
+  void renotify() { notified_.store(false, std::memory_order_release); }
+  /// A reading with room for the ports of this shard, to be filled by read().
+  ShardReading blank_reading() const;
+
+  // Worker: in commands.
+  void enable(PortId port, Time now) { shard_.enable(port, now); }
+  void disable(PortId port, Time now) { shard_.disable(port, now); }
+  void attach(PortId port, phy::Port& medium, Time now) { loop_.attach(port, medium, now); }
+  void cut(PortId port, Time now) { loop_.cut(port, now); }
+  /// Takes the medium away and keeps its counts.
+  void detach(PortId port, Time now);
+  /// Puts `impairment` in the place of the former one, which is returned.
+  std::unique_ptr<phy::Impairment> impair(PortId port, std::unique_ptr<phy::Impairment> impairment,
+                                          Time now);
+  EchoSubmit submit_echo(const EchoRequest& request, Time now);
+  /// Disables every link: CLOSE to each peer (L8). drained() once every link has told what it had
+  /// to say.
+  void disable_all(Time now);
+  bool drained() const { return !loop_.wants_to_send(); }
+  /// Allocates nothing if `out` is a blank_reading().
+  void read(ShardReading& out, Time now) const;
+
+ private:
+  struct PortWatch {
+    link::State state = link::State::kDown;
+    std::optional<Time> last_up;
+    std::optional<Time> last_down;
+    Duration reroute{0};
+    MediumReading former;        ///< counts of media that were taken away
+    std::uint64_t impaired = 0;  ///< likewise, of impairments
+    std::uint64_t impaired_dropped = 0;
+  };
+  struct Reroute {
+    PortId port;
+    Time since{};
+    std::uint64_t rerouted = 0;  ///< the shard's count when the link left UP
+  };
+  struct Outlet {
+    std::unique_ptr<runtime::BufferRing> ring;
+    ShardHost* to = nullptr;
+    bool used = false;  ///< something was put in since its owner was rung
+  };
+
+  // network::ShardOwner, worker
+  void delivered(Buffer* packet, PortId port, Vc vc) override;
+  void answered(const Buffer&, PortId, Vc) override {}
+  void pass(ShardId to, Buffer* buffer) override;
+  link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
+  void link_changed(PortId port) override;
+  // runtime::LoopOwner, worker
+  bool work(Time now) override;
+  // runtime::Gate, worker
+  void enter() override;
+  void rest() override;
+  void awake() override;
+
+  void tell(const Event& event);
+  void tell_echo(const Buffer& packet);
+  void settle_reroute();
+  void ring_others();
+
+  network::Node& node_;
+  BufferPool& pool_;
+  const runtime::Clock& clock_;
+  TablePublisher& tables_;
+  std::function<void()> notify_;
+  std::atomic<bool> notified_{false};
+  runtime::RandomStock random_;
+  std::vector<PortWatch> watches_;  ///< by port
+  std::vector<Outlet> outlets_;     ///< by shard
+  EventRing events_{kEvents};
+  Counter events_lost_;
+  BufferQueue done_;  ///< delivered, to be released
+  std::optional<Reroute> reroute_;
+  network::Shard shard_;
+  runtime::ShardLoop loop_;
+  runtime::Worker worker_;
+};
+
+}  // namespace mtl::switchd

@@ -1,0 +1,240 @@
+#include "switch/state_message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mtl::switchd {
+namespace {
+
+namespace msg = mtlink::control;
+
+std::uint64_t ns(Duration d) {
+  return static_cast<std::uint64_t>(d.count());
+}
+std::uint64_t us(Duration d) {
+  return ns(d) / 1000;
+}
+std::uint64_t ns_or_zero(const std::optional<Time>& t) {
+  return t ? static_cast<std::uint64_t>(nanos(*t)) : 0;
+}
+
+template <class Message>
+void add_drops(const DropReading& drops, Message& out) {
+  for (std::size_t i = 0; i < drops.size(); ++i) {
+    if (drops[i] == 0) continue;
+    const DropInfo& drop = kDropInfo[i];
+    msg::DropCount* count = out.add_drops();
+    switch (drop.layer) {
+      case DropLayer::kPhy:
+        count->set_layer("phy");
+        break;
+      case DropLayer::kLink:
+        count->set_layer("link");
+        break;
+      case DropLayer::kNetwork:
+        count->set_layer("network");
+        break;
+    }
+    count->set_name(std::string(drop.name));
+    count->set_count(drops[i]);
+  }
+}
+
+void add_kinds(const PortReading& r, msg::LinkState& out) {
+  for (std::size_t k = 0; k < link::kKinds; ++k) {
+    msg::KindCount* kind = out.add_kinds();
+    kind->set_kind(link::name(static_cast<link::Kind>(k)));
+    kind->set_in(r.frames_in[k]);
+    kind->set_out(r.frames_out[k]);
+  }
+}
+
+void add_downs(const PortReading& r, msg::LinkState& out) {
+  for (std::size_t i = 0; i < r.downs.size(); ++i) {
+    if (r.downs[i] == 0) continue;
+    msg::DropCount* down = out.add_downs();
+    down->set_layer("link");
+    down->set_name(link::name(static_cast<link::DownReason>(i)));
+    down->set_count(r.downs[i]);
+  }
+}
+
+void add_vcs(const PortReading& r, const link::Config& config, msg::LinkState& out) {
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    msg::VcState* vc = out.add_vcs();
+    vc->set_vc(static_cast<std::uint32_t>(v));
+    vc->set_capacity(config.capacity[v]);
+    vc->set_occupied(r.vcs[v].occupied);
+    vc->set_credit(r.vcs[v].credit);
+    vc->set_queued_cells(r.vcs[v].queued_cells);
+  }
+}
+
+void set_link_counts(const PortReading& r, msg::LinkState& out) {
+  out.set_unacknowledged(r.unacknowledged);
+  out.set_queued(r.queued);
+  out.set_held(r.held);
+  out.set_packets_in(r.packets_in);
+  out.set_packets_acked(r.packets_acked);
+  out.set_packets_back(r.packets_back);
+  out.set_held_discarded(r.held_discarded);
+  out.set_replays(r.replays);
+  out.set_replay_timeouts(r.replay_timeouts);
+  out.set_polls(r.polls);
+  out.set_credit_stalls(r.credit_stalls);
+  out.set_ups(r.ups);
+  out.set_frames_seen(r.frames_seen);
+  out.set_memory_bytes(r.memory);
+}
+
+void set_link(const PortReading& r, const link::Config& config, msg::LinkState& out) {
+  out.set_state(link::name(r.state));
+  if (r.state != link::State::kUp) out.set_down_reason(link::name(r.down_reason));
+  if (r.peer) {
+    out.set_peer_node(r.peer->node.value());
+    out.set_peer_port(r.peer->port.value());
+  }
+  if (r.peer_mac) out.set_peer_mac(mac_text(*r.peer_mac));
+  out.set_mac(mac_text(config.mac));
+  out.set_mtu(r.link_mtu);
+  out.set_round_trip_ns(ns(r.round_trip));
+  out.set_replay_timeout_ns(ns(r.replay_timeout));
+  out.set_nack_interval_ns(ns(r.nack_interval));
+  set_link_counts(r, out);
+  add_kinds(r, out);
+  add_downs(r, out);
+  add_vcs(r, config, out);
+  out.set_last_up_ns(ns_or_zero(r.last_up));
+  out.set_last_down_ns(ns_or_zero(r.last_down));
+  out.set_reroute_ns(ns(r.reroute));
+}
+
+}  // namespace
+
+std::string mac_text(const Mac& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", std::to_integer<int>(mac[0]),
+                     std::to_integer<int>(mac[1]), std::to_integer<int>(mac[2]),
+                     std::to_integer<int>(mac[3]), std::to_integer<int>(mac[4]),
+                     std::to_integer<int>(mac[5]));
+}
+
+mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& config) {
+  mtlink::config::Impairment out;
+  out.set_drop_ppm(config.drop_ppm);
+  out.set_corrupt_header_ppm(config.corrupt_header_ppm);
+  out.set_corrupt_packet_ppm(config.corrupt_packet_ppm);
+  out.set_duplicate_ppm(config.duplicate_ppm);
+  out.set_reorder_ppm(config.reorder_ppm);
+  out.set_reorder_delay_us(us(config.reorder_delay));
+  out.set_delay_us(us(config.delay));
+  out.set_jitter_us(us(config.jitter));
+  out.set_seed(config.seed);
+  return out;
+}
+
+mtlink::config::Timers timers_message(const link::Timers& t) {
+  mtlink::config::Timers out;
+  out.set_init_interval_us(us(t.init_interval));
+  out.set_keepalive_interval_us(us(t.keepalive_interval));
+  out.set_dead_interval_us(us(t.dead_interval));
+  out.set_ack_every(t.ack_every);
+  out.set_ack_delay_us(us(t.ack_delay));
+  out.set_replay_timeout_us(us(t.replay_timeout));
+  out.set_replay_limit(t.replay_limit);
+  out.set_nack_interval_us(us(t.nack_interval));
+  out.set_hold_down_us(us(t.hold_down));
+  out.set_adaptive(t.adaptive);
+  return out;
+}
+
+msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
+  msg::PortState out;
+  out.set_port(r.port.value());
+  out.set_name(facts.name);
+  out.set_driver(facts.driver);
+  out.set_device(facts.device);
+  out.set_slot(facts.slot);
+  out.set_endpoint_node(facts.endpoint_node);
+  out.set_claimed(facts.claimed);
+  out.set_max_frame(facts.max_frame);
+  out.set_enabled(r.enabled);
+  out.set_carrier(r.carrier);
+  out.set_worker(facts.worker);
+  out.set_frames_in(r.medium.frames_in);
+  out.set_frames_out(r.medium.frames_out);
+  out.set_bytes_in(r.medium.bytes_in);
+  out.set_bytes_out(r.medium.bytes_out);
+  out.set_send_full(r.medium.send_full);
+  DropReading drops = r.drops;  // link layer here, PHY below: no reason belongs to both
+  for (std::size_t i = 0; i < drops.size(); ++i) {
+    drops[i] += r.medium.drops[i] + facts.device_drops[i];
+  }
+  drops[static_cast<std::size_t>(Drop::kImpaired)] += r.impaired_dropped;
+  add_drops(drops, out);
+  set_link(r, *facts.link, *out.mutable_link());
+  if (r.impairment) *out.mutable_impairment() = impairment_message(*r.impairment);
+  out.set_impaired(r.impaired);
+  out.set_edge(facts.edge);
+  out.set_fault(facts.fault);
+  return out;
+}
+
+msg::ShardState shard_state(const ShardReading& r) {
+  msg::ShardState out;
+  out.set_shard(r.shard.value());
+  out.set_accepted(r.accepted);
+  out.set_made(r.made);
+  out.set_passed_in(r.passed_in);
+  out.set_acked(r.acked);
+  out.set_delivered(r.delivered);
+  std::uint64_t dropped = 0;
+  for (const std::uint64_t n : r.drops) dropped += n;
+  // no_buffer is an error that was never made: no packet of the books.
+  out.set_dropped(dropped - r.drops[static_cast<std::size_t>(Drop::kNoBuffer)]);
+  out.set_passed_out(r.passed_out);
+  out.set_held(r.held);
+  add_drops(r.drops, out);
+  out.set_forwarded(r.forwarded);
+  out.set_rerouted(r.rerouted);
+  out.set_marked(r.marked);
+  out.set_replies(r.replies);
+  out.set_errors(r.errors);
+  return out;
+}
+
+msg::WorkerState worker_state(std::uint32_t worker, int cpu, std::uint64_t ticks_hz,
+                              const runtime::WorkerCounters& counters) {
+  msg::WorkerState out;
+  out.set_worker(worker);
+  out.set_cpu(cpu);
+  out.set_loops(counters.loops.get());
+  out.set_busy_cycles(counters.busy_ticks.get());
+  out.set_idle_cycles(counters.idle_ticks.get());
+  out.set_sleep_ns(counters.sleep_ns.get());
+  out.set_sleeps(counters.sleeps.get());
+  out.set_cycles_hz(ticks_hz);
+  return out;
+}
+
+void add_routes(const network::RouteTable& table, msg::NodeState& out) {
+  for (const network::Route& route : table.routes()) {
+    mtlink::config::Route* to = out.add_routes();
+    to->set_dst(route.dst.value());
+    for (const network::Tier& tier : route.tiers) {
+      mtlink::config::Tier* hops = to->add_tiers();
+      network::Tier told;
+      for (const network::NextHop& hop : tier) {
+        if (std::find(told.begin(), told.end(), hop) != told.end()) continue;
+        told.push_back(hop);
+        const auto weight = std::count(tier.begin(), tier.end(), hop);
+        mtlink::config::NextHop* one = hops->add_hops();
+        one->set_port(hop.port.value());
+        one->set_raise(hop.raise);
+        if (weight > 1) one->set_weight(static_cast<std::uint32_t>(weight));
+      }
+    }
+  }
+}
+
+}  // namespace mtl::switchd

@@ -1,0 +1,397 @@
+#include "switch/node_host.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "phy/local_port.h"
+#include "test/unit/runtime/count_new.h"
+#include "test/unit/runtime/wire.h"
+
+namespace mtl::switchd {
+namespace {
+
+using runtime::test::node_config;
+using runtime::test::routes;
+using runtime::test::TestNode;
+
+constexpr std::uint16_t kSwitch = 9;
+constexpr PortId kPort0{0};
+
+/// A switch of two slots, claimed by the endpoints 1 and 2, each on a thread of its own. No EAL:
+/// the pools lie in ordinary memory, one for each shard, which packets come home to.
+class SwitchOfTwo {
+ public:
+  explicit SwitchOfTwo(std::size_t shards) : shards_(shards) {
+    for (std::size_t i = 0; i < shards; ++i) {
+      pools_.push_back(std::make_unique<HeapPool>(2048, 2048));
+    }
+    NodeHost::Config config;
+    config.node = node_config(kSwitch, 2, shards);
+    config.table = routes({{1, 0}, {2, 1}}, 2);
+    for (const auto& pool : pools_) config.pools.push_back(pool.get());
+    config.buffers = 2048 * shards;
+    config.notify = [this] { told_ = true; };
+    host = std::make_unique<NodeHost>(std::move(config), clock_);
+    for (std::uint16_t p = 0; p < 2; ++p) join(p);
+    for (std::size_t w = 0; w < shards; ++w) {
+      threads_.emplace_back([this, w] { host->run(w); });
+    }
+    for (const auto& endpoint : endpoints_) {
+      threads_.emplace_back([&endpoint] { endpoint->worker.run(); });
+    }
+  }
+
+  ~SwitchOfTwo() {
+    for (const auto& endpoint : endpoints_) endpoint->worker.stop();
+    host->stop();
+    for (std::thread& thread : threads_) thread.join();
+    host->dispatch([](const Event&) {});
+  }
+
+  runtime::Worker& worker(std::uint16_t id) { return endpoints_[id - 1u]->worker; }
+  TestNode& node(std::uint16_t id) { return endpoints_[id - 1u]->node; }
+
+  void until(const std::function<bool()>& condition) {
+    while (!condition()) {
+      if (told_.exchange(false)) host->dispatch([this](const Event& e) { events.push_back(e); });
+      std::this_thread::yield();
+    }
+  }
+  void on_endpoint(std::uint16_t id, const std::function<void(TestNode&, Time)>& f) {
+    std::atomic<bool> ran{false};
+    Endpoint& endpoint = *endpoints_[id - 1u];
+    endpoint.worker.post([&](Time now) {
+      f(endpoint.node, now);
+      ran = true;
+    });
+    until([&] { return ran.load(); });
+  }
+  void on_switch(const NodeHost::Command& command) {
+    bool done = false;
+    host->post_all(command, [&] { done = true; });
+    until([&] { return done; });
+  }
+  void come_up() {
+    std::atomic<bool> up{false};
+    while (!up) {
+      bool all = true;
+      for (std::uint16_t id = 1; id <= 2; ++id) {
+        on_endpoint(id, [&](TestNode& n, Time) { all = all && n.shard.link(kPort0)->usable(); });
+      }
+      up = all;
+    }
+  }
+  /// Sends `count` datagrams from one endpoint to the other and waits until all are there.
+  void exchange(std::uint16_t from, std::uint16_t to, std::uint32_t count) {
+    const std::uint64_t before = node(to).delivered_count;
+    std::uint32_t sent = 0;
+    while (sent < count) {
+      on_endpoint(from, [&](TestNode& n, Time now) {
+        while (sent < count && n.send(to, sent + 1, 200, now)) ++sent;
+      });
+    }
+    until([&] { return node(to).delivered_count >= before + count; });
+  }
+  /// Waits for the first event about an echo.
+  Event echo() {
+    for (;;) {
+      for (const Event& event : events) {
+        if (event.kind != Event::Kind::kLink) return event;
+      }
+      const std::size_t before = events.size();
+      until([&] { return events.size() > before; });
+    }
+  }
+  std::vector<ShardReading> read() {
+    std::vector<ShardReading> out;
+    bool done = false;
+    host->read([&](const std::vector<ShardReading>& readings) {
+      out = readings;
+      done = true;
+    });
+    until([&] { return done; });
+    return out;
+  }
+
+  std::unique_ptr<NodeHost> host;
+  std::vector<Event> events;
+
+ private:
+  struct Endpoint {
+    Endpoint(std::uint16_t id, const runtime::Clock& clock)
+        : node(node_config(id, 1), routes({{1, 0}, {2, 0}, {kSwitch, 0}}, 1)),
+          worker(runtime::IdleConfig{}, node.loop, clock) {}
+    TestNode node;
+    runtime::Worker worker;
+    std::unique_ptr<phy::LocalPort> port;
+  };
+
+  void join(std::uint16_t p) {
+    phy::LocalPortConfig config;
+    config.name = "slot";
+    config.max_frame = 1530;
+    ports_.push_back(std::move(*phy::LocalPort::create(config, *pools_[p % shards_])));
+    phy::LocalPort* const port = ports_.back().get();
+    auto fds = std::move(*port->claim());
+    endpoints_.push_back(std::make_unique<Endpoint>(static_cast<std::uint16_t>(p + 1), clock_));
+    Endpoint& endpoint = *endpoints_.back();
+    endpoint.port =
+        std::move(*phy::LocalPort::attach(std::move(fds), "endpoint", endpoint.node.pool));
+    endpoint.worker.post([&endpoint](Time now) {
+      endpoint.node.loop.attach(kPort0, *endpoint.port, now);
+      endpoint.node.shard.enable(kPort0, now);
+    });
+    host->post(PortId(p), [port, p](ShardHost& h, Time now) {
+      h.attach(PortId(p), *port, now);
+      h.enable(PortId(p), now);
+    });
+  }
+
+  std::size_t shards_;
+  runtime::Clock clock_;
+  std::vector<std::unique_ptr<HeapPool>> pools_;
+  std::vector<std::unique_ptr<phy::LocalPort>> ports_;
+  std::atomic<bool> told_{false};
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::vector<std::thread> threads_;
+};
+
+std::uint64_t dropped(const ShardReading& r) {
+  std::uint64_t n = 0;
+  for (const std::uint64_t d : r.drops) n += d;
+  return n;
+}
+
+class NodeHostOf : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(NodeHostOf, ForwardsBetweenLocalPortsAndItsBooksBalance) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  for (int round = 0; round < 5; ++round) {
+    fabric.exchange(1, 2, 400);
+    fabric.exchange(2, 1, 100);
+    for (const ShardReading& r : fabric.read()) {
+      EXPECT_EQ(r.accepted + r.made + r.passed_in,
+                r.acked + r.delivered + dropped(r) + r.passed_out + r.held);
+      EXPECT_EQ(dropped(r), 0u);
+    }
+  }
+  std::uint64_t accepted = 0;
+  for (const ShardReading& r : fabric.read()) accepted += r.accepted;
+  EXPECT_EQ(accepted, 2500u);
+}
+
+// Datagrams to the switch itself are taken, counted and let go; no buffer stays behind.
+TEST_P(NodeHostOf, TakesWhatIsForItself) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  std::uint32_t sent = 0;
+  while (sent < 1000) {  // more than the ingress port has cells: they must be freed
+    fabric.on_endpoint(1, [&](TestNode& n, Time now) {
+      while (sent < 1000 && n.send(kSwitch, sent + 1, 200, now)) ++sent;
+    });
+  }
+  fabric.until([&] {
+    std::uint64_t delivered = 0;
+    for (const ShardReading& r : fabric.read()) delivered += r.delivered;
+    return delivered == 1000;
+  });
+  for (const ShardReading& r : fabric.read()) {
+    for (const PortReading& port : r.ports) EXPECT_EQ(port.vcs[0].occupied, 0u);
+  }
+}
+
+TEST_P(NodeHostOf, N11_TellsOfRepliesToItsEchoRequests) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  EchoRequest request;
+  request.dst = NodeId(2);
+  request.id = 77;
+  request.number = 5;
+  request.bytes = 100;
+  EchoSubmit outcome = EchoSubmit::kNoBuffer;
+  bool done = false;
+  fabric.host->post(
+      kPort0, [&](ShardHost& h, Time now) { outcome = h.submit_echo(request, now); },
+      [&] { done = true; });
+  fabric.until([&] { return done; });
+  EXPECT_EQ(outcome, EchoSubmit::kSent);
+  const Event event = fabric.echo();
+  EXPECT_EQ(event.kind, Event::Kind::kEchoReply);
+  EXPECT_EQ(event.from, NodeId(2));
+  EXPECT_EQ(event.id, 77);
+  EXPECT_EQ(event.number, 5);
+}
+
+// Node 3 has a route at the switch to endpoint 2, which has none: it answers unreachable (N7, N11),
+// and the switch finds its own request in the error's data.
+TEST_P(NodeHostOf, N11_TellsOfErrorsAboutItsEchoRequests) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.host->tables().publish(routes({{1, 0}, {2, 1}, {3, 1}}, 2), {});
+  fabric.until([&] {
+    fabric.read();
+    return fabric.host->tables().reclaim() == 0;
+  });
+  EchoRequest request;
+  request.dst = NodeId(3);
+  request.id = 0xBEEF;
+  request.number = 2;
+  fabric.host->post(kPort0, [&](ShardHost& h, Time now) { h.submit_echo(request, now); });
+  const Event event = fabric.echo();
+  EXPECT_EQ(event.kind, Event::Kind::kEchoError);
+  EXPECT_EQ(event.echo, network::EchoType::kUnreachable);
+  EXPECT_EQ(event.from, NodeId(2));
+  EXPECT_EQ(event.id, 0xBEEF);
+  EXPECT_EQ(event.number, 2);
+}
+
+// Tables replaced all the time under load: nothing is lost, since all of them have the routes.
+TEST_P(NodeHostOf, RoutesAreReplacedUnderLoad) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  std::size_t most = 0;
+  int done = 0;
+  for (int i = 0; i < 100; ++i) {
+    fabric.host->tables().publish(
+        routes({{1, 0}, {2, 1}, {static_cast<std::uint16_t>(100 + i), 0}}, 2), [&] { ++done; });
+    fabric.exchange(1, 2, 20);
+    most = std::max(most, fabric.host->tables().reclaim());
+  }
+  fabric.until([&] { return fabric.host->tables().reclaim() == 0; });
+  EXPECT_EQ(done, 100);
+  EXPECT_LT(most, 100u) << "tables are freed while traffic flows, too";
+  for (const ShardReading& r : fabric.read()) EXPECT_EQ(dropped(r), 0u);
+}
+
+TEST_P(NodeHostOf, TellsOfLinksThatChangeAndMeasuresNoRerouteWithoutOne) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.until([&] {
+    int ups = 0;
+    for (const Event& e : fabric.events) ups += e.state == link::State::kUp ? 1 : 0;
+    return ups == 2;
+  });
+  fabric.events.clear();
+  bool done = false;
+  fabric.host->post(
+      kPort0, [](ShardHost& h, Time now) { h.disable(kPort0, now); }, [&] { done = true; });
+  fabric.until([&] { return done && !fabric.events.empty(); });
+  const Event& event = fabric.events.front();
+  EXPECT_EQ(event.port, kPort0);
+  EXPECT_EQ(event.before, link::State::kUp);
+  EXPECT_EQ(event.state, link::State::kDown);
+  EXPECT_EQ(event.reason, link::DownReason::kDisabled);
+  for (const ShardReading& r : fabric.read()) {
+    for (const PortReading& port : r.ports) {
+      EXPECT_EQ(port.reroute, Duration::zero());
+      EXPECT_EQ(port.last_down.has_value(), port.port == kPort0);
+      EXPECT_TRUE(port.last_up.has_value());
+    }
+  }
+}
+
+// L8: a disabled link tells its peer so.
+TEST_P(NodeHostOf, L8_DisablingAllSendsCloseToEveryPeer) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.on_switch([](ShardHost& h, Time now) { h.disable_all(now); });
+  for (std::uint16_t id = 1; id <= 2; ++id) {
+    std::uint64_t closed = 0;
+    while (closed == 0) {
+      fabric.on_endpoint(id, [&](TestNode& n, Time) {
+        closed = n.shard.link(kPort0)
+                     ->counters()
+                     .downs[static_cast<std::size_t>(link::DownReason::kPeerClose)]
+                     .get();
+      });
+    }
+    EXPECT_EQ(closed, 1u);
+  }
+}
+
+TEST_P(NodeHostOf, NothingIsAllocatedOnTheWorkersWhileTrafficFlows) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.exchange(1, 2, 50);
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(true); });
+  const std::uint64_t before = runtime::test::allocations_counted();
+  fabric.exchange(1, 2, 3000);
+  fabric.exchange(2, 1, 3000);
+  EXPECT_EQ(runtime::test::allocations_counted(), before);
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(false); });
+}
+
+// A slot that is claimed anew between two passes: the link starts over (the peer is another one).
+TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  const auto losses = [&] {
+    std::uint64_t n = 0;
+    for (const ShardReading& r : fabric.read()) {
+      for (const PortReading& p : r.ports) {
+        n += p.downs[static_cast<std::size_t>(link::DownReason::kNoCarrier)];
+      }
+    }
+    return n;
+  };
+  const std::uint64_t before = losses();
+  bool done = false;
+  fabric.host->post(
+      kPort0, [](ShardHost& h, Time now) { h.cut(kPort0, now); }, [&] { done = true; });
+  fabric.until([&] { return done; });
+  EXPECT_EQ(losses(), before + 1);
+  fabric.exchange(1, 2, 100);  // and comes back, the medium having carrier
+}
+
+// N9: what an ended link hands back goes another way, and how long that took is told. Endpoint 2
+// stands still, so that what was sent to it is unacknowledged when its link is disabled.
+TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  const std::vector<network::Route> by_two_ways{
+      {NodeId(1), {{network::NextHop{PortId(0), 0}}}},
+      {NodeId(2), {{network::NextHop{PortId(1), 0}}, {network::NextHop{PortId(0), 0}}}}};
+  fabric.host->tables().publish(std::move(*network::RouteTable::build(by_two_ways, 2)), {});
+  fabric.until([&] { return fabric.host->tables().reclaim() == 0; });
+  std::atomic<bool> stands_still{false}, go_on{false};
+  fabric.worker(2).post([&](Time) {
+    stands_still = true;
+    while (!go_on) std::this_thread::yield();
+  });
+  fabric.until([&] { return stands_still.load(); });
+  fabric.on_endpoint(1, [&](TestNode& n, Time now) { EXPECT_TRUE(n.send(2, 1, 200, now)); });
+  fabric.until([&] {
+    std::uint32_t waiting = 0;
+    for (const ShardReading& r : fabric.read()) {
+      for (const PortReading& p : r.ports) {
+        if (p.port == PortId(1)) waiting = p.unacknowledged;
+      }
+    }
+    return waiting > 0;
+  });
+  bool done = false;
+  fabric.host->post(
+      PortId(1), [](ShardHost& h, Time now) { h.disable(PortId(1), now); }, [&] { done = true; });
+  fabric.until([&] { return done; });
+  std::uint64_t rerouted = 0;
+  fabric.on_switch([](ShardHost&, Time) {});  // a pass has ended since
+  for (const ShardReading& r : fabric.read()) {
+    rerouted += r.rerouted;
+    for (const PortReading& p : r.ports) {
+      EXPECT_EQ(p.reroute > Duration::zero(), p.port == PortId(1)) << p.port.value();
+    }
+  }
+  EXPECT_EQ(rerouted, 1u);
+  go_on = true;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, NodeHostOf, testing::Values(1u, 2u));
+
+}  // namespace
+}  // namespace mtl::switchd

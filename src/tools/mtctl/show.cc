@@ -229,10 +229,8 @@ std::string show_workers(const NodeState& node, bool colour) {
 
 std::string show_memory(const NodeState& node, bool) {
   const auto& memory = node.memory();
-  return lines({{"buffers", fmt::format("{} of {} each: {}, {} of them free", memory.pool_buffers(),
-                                        bytes(memory.buffer_bytes()),
-                                        bytes(memory.pool_buffers() * memory.buffer_bytes()),
-                                        memory.pool_free())},
+  return lines({{"buffers", fmt::format("{}, {} of them free, {} in all", memory.pool_buffers(),
+                                        memory.pool_free(), bytes(memory.buffer_bytes()))},
                 {"links", bytes(memory.links_bytes())},
                 {"local ports", bytes(memory.local_rings_bytes())}});
 }

@@ -53,7 +53,7 @@ inline mtlink::control::NodeState sample_node() {
       sleeps: 777 cycles_hz: 2000000000
     }
     memory {
-      pool_buffers: 4096 pool_free: 4000 buffer_bytes: 2048 links_bytes: 524288 local_rings_bytes: 2097152
+      pool_buffers: 4096 pool_free: 4000 buffer_bytes: 8388608 links_bytes: 524288 local_rings_bytes: 2097152
     }
   )";
   mtlink::control::NodeState node;

@@ -85,7 +85,7 @@ TEST(Show, Workers) {
 
 TEST(Show, Memory) {
   EXPECT_EQ(
-      "buffers      4096 of 2.0 KiB each: 8.0 MiB, 4000 of them free\n"
+      "buffers      4096, 4000 of them free, 8.0 MiB in all\n"
       "links        512.0 KiB\n"
       "local ports  2.0 MiB\n",
       show_memory(sample_node(), false));

@@ -144,7 +144,7 @@ std::string show_links(const NodeState& node, bool colour) {
                {"REPLAYS", Align::kRight},
                {"TIMEOUTS", Align::kRight},
                {"UPS", Align::kRight},
-               {"LAST DOWN"}});
+               {"DOWN REASON"}});
   for (const auto& port : node.ports()) {
     const auto& link = port.link();
     table.add({port.port(), port.name(), state_cell(port), peer(port),

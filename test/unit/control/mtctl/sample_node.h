@@ -22,7 +22,7 @@ inline mtlink::control::NodeState sample_node() {
       drops { layer: "phy" name: "impaired" count: 12 }
       impairment { drop_ppm: 10000 delay_us: 1500 seed: 7 }
       link {
-        state: "up" down_reason: "dead" peer_node: 12 peer_port: 3 peer_mac: "02:00:00:00:00:0c"
+        state: "up" peer_node: 12 peer_port: 3 peer_mac: "02:00:00:00:00:0c"
         mtu: 1484 round_trip_ns: 84000 unacknowledged: 5 queued: 2 held: 1
         kinds { kind: "DATA" in: 1003 out: 1030 } kinds { kind: "STATUS" in: 100 out: 60 }
         kinds { kind: "INIT" in: 3 out: 2 }

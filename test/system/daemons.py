@@ -117,5 +117,33 @@ class Pair(cases.LabCase):
         self.assertEqual("mine", path.read_text())
 
 
+class Starved(cases.LabCase):
+    def test_a_switch_that_loses_its_cpu_keeps_its_links(self):
+        """The profile LAB is for hosts that do: the dead interval ends a link, not some repeats in vain."""
+        self.lab.netns("sw1", "sw2")
+        self.lab.veth(("sw1", "trunk"), ("sw2", "trunk"))
+        patient = "defaults { timers { dead_interval_us: 60000000 } }\n"  # so that this machine's own pauses do not count
+        switches = [self.lab.switch(f"sw{n}", labs.node(
+            n, labs.port(0, "trunk", 3 - n), labs.slot(1, 10 + n), labs.line((1, [11]), (2, [12])), patient)).start()
+                    for n in (1, 2)]
+        pair = [self.lab.perf(f"e{n}", ["--socket", switches[n - 1].socket, "--peer", 13 - n, "--time", 600,
+                                        "--rate", 200, "--patience", 60], ns=f"sw{n}") for n in (1, 2)]
+        first, second = switches
+        wait_until("traffic flows", lambda: first.link(0)["packets_in"] > 50)
+        before = first.link(0)["replay_timeouts"]
+        second.process.signal(signal.SIGSTOP)
+        wait_until("many repeats in vain", lambda: first.link(0)["replay_timeouts"] > before + 150 or first.downs(0))
+        second.process.signal(signal.SIGCONT)
+        for process in pair:
+            self.assertTrue(process.alive(), process.err.read_text())
+            process.signal(signal.SIGTERM)
+        for process in pair:
+            report = process.report()
+            self.assert_all_arrived(report)
+            self.assertEqual(1, report["link_ups"])
+        self.assertEqual([{}, {}], [switch.downs(0) for switch in switches])
+        self.assert_books(*switches)
+
+
 if __name__ == "__main__":
     cases.main()

@@ -7,8 +7,8 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
+#include <optional>
+#include <regex>
 
 #include "control/file/diagnose.h"
 
@@ -69,27 +69,21 @@ std::string_view line_of(std::string_view text, int line) {
   return text.substr(0, 80);
 }
 
-/// The two names in `message` if it is `before` NAME `between` NAME and then a quote; else empty
-/// ones.
-std::pair<std::string, std::string> names_in(const std::string& message, std::string_view before,
-                                             std::string_view between) {
-  const std::size_t middle = message.find(between);
-  if (message.rfind(before, 0) != 0 || middle == std::string::npos) return {};
-  const std::size_t second = middle + between.size();
-  return {message.substr(before.size(), middle - before.size()),
-          message.substr(second, message.find('"', second) - second)};
-}
-
 /// The parser's sentence, with what was meant where it can be known; else with the line, so that
 /// the reader sees what the parser saw.
 std::string improve(const std::string& message, const pb::Descriptor& root, std::string_view text,
                     int line) {
-  const auto [type_name, unknown] =
-      names_in(message, "Message type \"", "\" has no field named \"");
-  if (const auto* type = type_named(root, type_name)) return unknown_field(*type, unknown);
-  const auto [value, field_name] =
-      names_in(message, "Unknown enumeration value of \"", "\" for field \"");
-  if (const auto* field = enum_field(root, field_name)) return unknown_value(*field, value);
+  static const std::regex no_field(R"re(Message type "([^"]+)" has no field named "([^"]+)"\.?)re");
+  static const std::regex no_value(
+      R"re(Unknown enumeration value of "([^"]+)" for field "([^"]+)"\.?)re");
+  std::smatch match;
+  if (std::regex_match(message, match, no_field)) {
+    if (const auto* type = type_named(root, match[1])) return unknown_field(*type, match[2].str());
+  }
+  if (std::regex_match(message, match, no_value)) {
+    if (const auto* field = enum_field(root, match[2]))
+      return unknown_value(*field, match[1].str());
+  }
   std::string out = message;
   while (!out.empty() && out.back() == '.') out.pop_back();
   const std::string_view seen = line_of(text, line);

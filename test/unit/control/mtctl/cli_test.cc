@@ -84,7 +84,8 @@ TEST_F(Mtctl, TakesGlobalOptionsBehindTheCommandToo) {
   const auto ran = run_it({"show", "memory", "-j"});
   EXPECT_EQ(0, ran.status);
   EXPECT_EQ(
-      "{\"memory\":{\"pool_buffers\":4096,\"pool_free\":4000,\"buffer_bytes\":8388608,\"links_bytes\":"
+      "{\"memory\":{\"pool_buffers\":4096,\"pool_free\":4000,\"buffer_bytes\":8388608,\"links_"
+      "bytes\":"
       "524288,"
       "\"local_rings_bytes\":2097152}}\n",
       ran.out);

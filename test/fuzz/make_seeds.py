@@ -10,26 +10,30 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def frames(path):
-    """The frames of a classic capture with nanosecond times."""
+    """(time, bytes) of each frame of a classic capture with nanosecond times."""
     content = path.read_bytes()
     order = "<" if content[:4] == struct.pack("<I", 0xA1B23C4D) else ">"
     at = 24
     while at < len(content):
-        length = struct.unpack(order + "I", content[at + 8:at + 12])[0]
-        yield content[at + 16:at + 16 + length]
+        seconds, nanoseconds, length = struct.unpack(order + "III", content[at:at + 12])
+        yield seconds * 10**9 + nanoseconds, content[at + 16:at + 16 + length]
         at += 16 + length
 
 
 def node_frames():
-    """What the peers of each short trace send, in the form that node_frames.cc reads: put into our
-    session and checksummed by it."""
+    """What the peers of each short trace send and how often its node does, in the form that
+    node_frames.cc reads: put into our session and checksummed by it."""
     for path in sorted((ROOT / "pcap").glob("*.json")):
         trace = json.loads(path.read_text())
         if "dut" not in trace:
             continue
         ours = {port["mac"] for port in trace["dut"]["ports"]}
+        submits = [s["at"] for s in trace["stimuli"] if s["do"] == "submit"]
         seed = b""
-        for frame in frames(path.with_suffix(".pcap")):
+        for time, frame in frames(path.with_suffix(".pcap")):
+            while submits and submits[0] < time:
+                submits.pop(0)
+                seed += bytes([4, 8, 0, 4, 1, 2, 3, 4])  # a request to node 8, of four bytes
             if ":".join(f"{b:02x}" for b in frame[6:12]) in ours or frame[12:14] != b"\x88\xb5":
                 continue
             body = frame[14:14 + 1020]

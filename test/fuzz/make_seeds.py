@@ -33,7 +33,7 @@ def node_frames():
         for time, frame in frames(path.with_suffix(".pcap")):
             while submits and submits[0] < time:
                 submits.pop(0)
-                seed += bytes([4, 0x10, 0, 4, 1, 2, 3, 4])  # a request to node 9, of four bytes
+                seed += bytes([4, 8, 0, 4, 1, 2, 3, 4])  # a request to node 8, of four bytes
             if ":".join(f"{b:02x}" for b in frame[6:12]) in ours or frame[12:14] != b"\x88\xb5":
                 continue
             body = frame[14:14 + 1020]

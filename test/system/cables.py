@@ -16,8 +16,9 @@ class Path(cases.LabCase):
         self.lab.bridge("wire", "br0", "left", "right")
         self.lab.link("wire", "right", "mtu", "1400")  # the ends have 1500, and believe it
         switches = [self.lab.switch(f"sw{n}", labs.node(n, labs.port(0, "trunk", 3 - n))).start() for n in (1, 2)]
-        # Whoever hears the other one's short INITs answers with long ones alone: of those none arrives.
-        wait_until("short INITs come through", lambda: any(switch.link(0)["frames_seen"] > 10 for switch in switches))
+        # Whoever has heard the other one answers with long INITs alone: of those none arrives.
+        wait_until("an INIT is heard, and many are sent", lambda: any(s.link(0)["frames_seen"] for s in switches)
+                   and all(s.port(0)["frames_out"] > 20 for s in switches))
         self.assertEqual(["init", "init"], [switch.state(0) for switch in switches])
         self.assertEqual([0, 0], [switch.link(0)["ups"] for switch in switches])
         self.lab.link("wire", "right", "mtu", "1500")

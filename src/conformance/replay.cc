@@ -405,8 +405,7 @@ void Bench::pull() {
 void Bench::check_books() {
   for (const auto& seat : seats_) {
     const network::ShardCounters& c = seat->shard->counters();
-    const std::uint64_t dropped =
-        total(counts(c.drops, DropLayer::kNetwork));
+    const std::uint64_t dropped = total(counts(c.drops, DropLayer::kNetwork));
     const std::uint64_t in = c.accepted.get() + c.made.get() + c.passed_in.get();
     const std::uint64_t out =
         c.acked.get() + c.delivered.get() + dropped + c.passed_out.get() + seat->shard->held();

@@ -39,6 +39,9 @@ constexpr Timers lab_timers() {
   t.ack_delay = std::chrono::microseconds(200);
   t.replay_timeout = std::chrono::milliseconds(5);
   t.nack_interval = std::chrono::milliseconds(2);
+  // Timeouts may be as short as 1 ms (L27): so many of them that dead_interval ends the link first.
+  // A peer that has no CPU for a while is not to lose its links.
+  t.replay_limit = 2000;
   t.adaptive = true;
   return t;
 }

@@ -80,8 +80,8 @@ class ShardOwner {
 /// Packets of one shard. The books balance at any time between events:
 /// accepted + made + passed_in = acked + delivered + dropped + passed_out + held.
 struct ShardCounters {
-  /// Of the network layer: `dropped` of the books. Also kNoBuffer, which counts errors that could not
-  /// be made and stands in no book.
+  /// Of the network layer: `dropped` of the books. Also kNoBuffer, which counts errors that could
+  /// not be made and stands in no book.
   DropCounters drops;
   Counter accepted;    ///< packets accepted from links (L13)
   Counter made;        ///< submits accepted for routing, replies, errors

@@ -237,9 +237,26 @@ EchoSubmit ShardHost::submit_echo(const EchoRequest& request, Time now) {
   header.entropy = request.entropy;
   header.partition = request.partition;
   network::make_packet(*packet, header, std::span(payload).first(length));
-  if (shard_.submit(packet, now) == network::Submit::kTaken) return EchoSubmit::kSent;
-  give_back(packet);
-  return EchoSubmit::kQueueFull;
+  const std::uint64_t no_route = shard_.counters().drops.get(Drop::kNoRoute);
+  if (shard_.submit(packet, now) != network::Submit::kTaken) {
+    give_back(packet);
+    return EchoSubmit::kQueueFull;
+  }
+  if (shard_.counters().drops.get(Drop::kNoRoute) != no_route) tell_no_route(request, now);
+  return EchoSubmit::kSent;
+}
+
+/// N11 has no error for the node itself: without this its own pings would wait in vain where a
+/// neighbour's are told.
+void ShardHost::tell_no_route(const EchoRequest& request, Time now) {
+  Event event;
+  event.at = now;
+  event.kind = Event::Kind::kEchoError;
+  event.echo = network::EchoType::kUnreachable;
+  event.from = node_.config().node;
+  event.id = request.id;
+  event.number = request.number;
+  tell(event);
 }
 
 // --- readings ---

@@ -129,6 +129,7 @@ class ShardHost final : public network::ShardOwner,
 
   void tell(const Event& event);
   void tell_echo(const Buffer& packet);
+  void tell_no_route(const EchoRequest& request, Time now);
   void settle_reroute();
   void ring_others();
 

@@ -23,7 +23,8 @@ KNOWS = {
     "topology": CORE,
     "control": ["base"],
     "runtime": CORE + ["phy"],
-    "endpoint": CORE + ["phy", "runtime"],
+    # An endpoint claims its slot by the control API's client, which is plain sockets.
+    "endpoint": CORE + ["phy", "runtime", "control/client.h"],
     "switch": CORE + ["phy", "runtime", "topology", "control"],
     "tools": None,  # all
 }

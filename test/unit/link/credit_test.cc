@@ -309,6 +309,25 @@ TEST(Turns, L24_DataTellsAllocationsInTurn) {
   EXPECT_EQ(h.sent[2].credit(), 0);
 }
 
+TEST(Turns, L24_TheTurnGoesOnBehindTheVcToldLast) {
+  Harness h;
+  h.come_up(100);
+  h.data(0, 0, 6);
+  h.data(1, 0, 2);
+  h.consume();
+  h.consume();
+  h.sent.clear();
+  h.submit();
+  h.data(2, 0, 2);
+  h.consume();  // VC 2 has something to tell again, but it is VC 6's turn
+  h.submit();
+  h.submit();
+  ASSERT_EQ(h.kinds(), "DATA DATA DATA");
+  EXPECT_EQ(h.sent[0].credit_vc(), 2);
+  EXPECT_EQ(h.sent[1].credit_vc(), 6);
+  EXPECT_EQ(h.sent[2].credit_vc(), 2);
+}
+
 TEST(Turns, L25_VcsTakeTurnsAndOneWithoutCreditIsPassedOver) {
   Harness h;
   h.come_up(2);
@@ -324,6 +343,23 @@ TEST(Turns, L25_VcsTakeTurnsAndOneWithoutCreditIsPassedOver) {
   h.status_of(6, {2, 2, 2, 3, 2, 2, 2, 2});
   ASSERT_EQ(h.sent.size(), 1u);
   EXPECT_EQ(h.sent[0].vc(), 3);
+}
+
+TEST(Credit, L21_TheLimitOfAnEarlierSessionIsForgotten) {
+  Harness h;
+  h.come_up(8);
+  h.close(CloseReason::kDisabled);
+  h.epoch = kOurEpoch + 1;
+  h.peer.nonce = kPeerNonce + 1;
+  h.peer.peer_nonce = h.nonce();
+  h.init(h.peer);
+  ASSERT_EQ(h.link.state(), State::kUp);
+  h.nack(0, {{Seq{0}, 0}});  // a valid frame, which tells no credit
+  h.sent.clear();
+  h.submit();
+  EXPECT_EQ(h.kinds(), "");
+  h.status(0, 8);
+  EXPECT_EQ(h.kinds(), "DATA");
 }
 
 TEST(Timers, L27_FollowTheRoundTripWithinTheirBounds) {

@@ -281,6 +281,17 @@ TEST(Order, L26_AgainThenNackThenNewDataThenStatus) {
   EXPECT_EQ(h.sent[2].flags(), 0);
 }
 
+TEST(Order, L26_NewDataGoesBeforeAStatusWhichIsThenNotDue) {
+  Harness h;
+  h.come_up();
+  for (std::uint16_t seq = 0; seq < 7; ++seq) h.data(seq);
+  h.sent.clear();
+  h.link.submit(h.make(), h.now);
+  h.data(7);  // ack_every is 8: an ack is due, and the DATA tells it (L23)
+  EXPECT_EQ(h.kinds(), "DATA");
+  EXPECT_EQ(h.sent[0].ack(), 8);
+}
+
 TEST(Order, L26_LeavingUpSendsOnlyCloseOrInit) {
   Harness h;
   h.come_up(1);

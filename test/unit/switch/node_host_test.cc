@@ -251,6 +251,23 @@ TEST_P(NodeHostOf, N11_TellsOfErrorsAboutItsEchoRequests) {
   EXPECT_EQ(event.number, 2);
 }
 
+// The node itself has no route: N11 knows no error to oneself, but whoever asked is told.
+TEST_P(NodeHostOf, N11_TellsWhenItHasNoRouteForItsOwnEchoRequest) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  EchoRequest request;
+  request.dst = NodeId(8);
+  request.id = 4711;
+  request.number = 3;
+  fabric.host->post(kPort0, [&](ShardHost& h, Time now) { h.submit_echo(request, now); });
+  const Event event = fabric.echo();
+  EXPECT_EQ(event.kind, Event::Kind::kEchoError);
+  EXPECT_EQ(event.echo, network::EchoType::kUnreachable);
+  EXPECT_EQ(event.from, NodeId(kSwitch));
+  EXPECT_EQ(event.id, 4711);
+  EXPECT_EQ(event.number, 3);
+}
+
 // Tables replaced all the time under load: nothing is lost, since all of them have the routes.
 TEST_P(NodeHostOf, RoutesAreReplacedUnderLoad) {
   SwitchOfTwo fabric(GetParam());

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/result.h"
+#include "control/unique_fd.h"
+
+namespace mtl::control {
+
+/// A Unix stream socket that listens at a path which only its owner may open (mode 0600). The path
+/// is removed by remove() and the destructor, if it is still this socket's.
+class ListeningSocket {
+ public:
+  /// Makes the last directory of `path` (0700) if it is missing, removes the socket that a killed
+  /// process left there, binds and listens. Errors: somebody listens there already; the path is
+  /// too long, not a socket, or not writable; everyone may write the directory.
+  static Result<ListeningSocket> open(const std::string& path);
+
+  ListeningSocket(ListeningSocket&& other) noexcept;
+  ListeningSocket& operator=(ListeningSocket&&) = delete;
+  ~ListeningSocket() { remove(); }
+
+  /// Gives the descriptor away; the path stays this object's, to be removed before the descriptor
+  /// is closed (then the inode that tells whose path it is may be another's).
+  int release() { return fd_.release(); }
+  void remove();
+  const std::string& path() const { return path_; }
+
+ private:
+  ListeningSocket(std::string path, UniqueFd fd, dev_t device, ino_t inode)
+      : path_(std::move(path)), fd_(std::move(fd)), device_(device), inode_(inode) {}
+
+  std::string path_;
+  UniqueFd fd_;
+  dev_t device_;
+  ino_t inode_;
+};
+
+}  // namespace mtl::control

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "control/unique_fd.h"
+#include "mtlink/control.pb.h"
+
+namespace mtl::control {
+
+/// How a Target answers: once (trace: once for each hop), now or later, on the server's thread. An
+/// answer that comes when the connection is gone, or after the last one, does nothing.
+template <class T>
+using Answer = std::function<void(Result<T>)>;
+
+/// A claimed slot: what the process is told, and the descriptors that it gets (the memory, then its
+/// end of the doorbell). The server sends the descriptors and closes its copies.
+struct SlotClaim {
+  PortId port;
+  mtlink::control::SlotGrant grant;
+  std::vector<UniqueFd> fds;  ///< kGrantFds of them
+};
+
+/// What the control server serves: a running node. The calls come on the server's thread, their
+/// values checked by check_request(), and must not wait: whoever has to ask a worker answers when
+/// the worker has replied. Outlives the server.
+class Target {
+ public:
+  virtual ~Target() = default;
+  /// Everything, in one consistent reading.
+  virtual void get_node(Answer<mtlink::control::NodeState> answer) = 0;
+  virtual void ping(const mtlink::control::Ping& call,
+                    Answer<mtlink::control::PingResult> answer) = 0;
+  /// One answer for each hop, the last marked `last`; an error ends it too.
+  virtual void trace(const mtlink::control::Trace& call,
+                     Answer<mtlink::control::TraceHop> answer) = 0;
+  virtual void set_port(const mtlink::control::SetPort& call, Answer<void> answer) = 0;
+  /// Replaces the impairment of a port; all rates and delays 0 ends it.
+  virtual void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) = 0;
+  /// All or nothing.
+  virtual void set_routes(const mtlink::control::SetRoutes& call, Answer<void> answer) = 0;
+  virtual void claim_slot(const mtlink::control::ClaimSlot& call, Answer<SlotClaim> answer) = 0;
+  /// The connection that claimed the slot has ended. Called once for every SlotClaim answered,
+  /// possibly from within that answer.
+  virtual void slot_released(PortId port) = 0;
+};
+
+}  // namespace mtl::control

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/buffer.h"
+#include "base/heap_pool.h"
+#include "base/result.h"
+#include "network/node.h"
+#include "phy/port.h"
+#include "runtime/clock.h"
+#include "runtime/idle.h"
+#include "runtime/random.h"
+#include "runtime/shard_loop.h"
+
+namespace mtl::endpoint {
+
+class SlotSession;
+
+/// Where a datagram goes.
+struct Address {
+  NodeId node;
+  Partition partition{};
+  std::uint16_t entropy = 0;  ///< picks among equal paths; one flow keeps one (N8)
+};
+
+/// A datagram that has arrived; valid during the callback.
+struct Datagram {
+  NodeId src;
+  Partition partition;
+  std::uint16_t entropy = 0;
+  bool congested = false;  ///< CE was set on the way (N12)
+  std::span<const std::byte> payload;
+};
+
+/// An echo error about a packet of ours (N11): the fabric dropped it, and says so.
+struct Refusal {
+  NodeId from;                        ///< the node that dropped it
+  bool hop_limit_exceeded = false;    ///< else unreachable
+  std::span<const std::byte> packet;  ///< its first 28 bytes
+};
+
+enum class Send : std::uint8_t {
+  kTaken,      ///< on its way: it arrives, or a named drop says why not
+  kQueueFull,  ///< too many of ours wait for the link (N13): call progress() and try again
+  kLinkDown,   ///< the link is not usable now; nothing was sent
+  kTooLong,    ///< longer than max_payload()
+};
+
+/// What an endpoint on a port of its own is.
+struct Settings {
+  link::Config link;  ///< its port; link.port is 0
+  std::uint8_t hop_limit = network::kDefaultHopLimit;
+  std::uint32_t own_limit = 256;  ///< own packets that wait for the link (N13)
+};
+
+/// A slot of the mtswitchd of this host.
+struct SlotChoice {
+  std::string control_socket;
+  std::string name = {};            ///< of the slot; empty: any free one
+  std::optional<NodeId> node = {};  ///< or by the node id that it gives
+};
+
+/// A node in this process: one link, datagrams (proto 4), and echo requests answered.
+///
+/// Nothing runs by itself: progress() does what is due, wait() sleeps until something is. One
+/// thread. An endpoint on a slot claims it again by itself when its mtswitchd was restarted.
+class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
+ public:
+  /// Claims a slot. Errors: no daemon there, no such slot, claimed already.
+  static Result<std::unique_ptr<Endpoint>> claim(const SlotChoice& choice);
+
+  /// On a port that the caller opened (an Ethernet device, say), whose frames come from `pool`;
+  /// both are the endpoint's from here on. Errors: settings that link::fault() names.
+  static Result<std::unique_ptr<Endpoint>> open(const Settings& settings,
+                                                std::unique_ptr<BufferPool> pool,
+                                                std::unique_ptr<phy::Port> port);
+  /// As close(), without waiting for the port.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  NodeId node() const { return node_.config().node; }
+  /// Longest payload that the link carries now; 0 while it is not usable.
+  std::size_t max_payload() const;
+  bool usable() const;
+  /// Packets of ours that wait for the link, or for its acknowledgement.
+  std::uint32_t pending() const;
+
+  /// Who is called with what arrives, from within progress(); may send. Copies of a datagram can
+  /// come when a link dies (L9).
+  void on_datagram(std::function<void(const Datagram&)> handler) { handler_ = std::move(handler); }
+  void on_refusal(std::function<void(const Refusal&)> handler) { refused_ = std::move(handler); }
+
+  /// Sends a datagram whose `size` bytes of payload `fill` writes straight into the packet.
+  Send send(const Address& to, std::size_t size,
+            const std::function<void(std::span<std::byte>)>& fill);
+  Send send(const Address& to, std::span<const std::byte> payload);
+
+  /// Does what is due; returns whether that was anything.
+  bool progress();
+  /// Sleeps until something may be due, at most for `longest`.
+  void wait(Duration longest);
+  /// Says CLOSE to the peer and lets go of the link. Pending packets are lost: wait for pending()
+  /// to be 0 first.
+  void close();
+
+  const link::Link& link() const { return *shard_.link(kPort); }
+  const network::ShardCounters& counters() const { return shard_.counters(); }
+  const runtime::Clock& clock() const { return clock_; }
+  /// Times that the slot was claimed again after its daemon was gone.
+  std::uint64_t reclaims() const { return reclaims_; }
+
+ private:
+  static constexpr PortId kPort{0};
+
+  Endpoint(const Settings& settings, std::unique_ptr<BufferPool> pool,
+           std::unique_ptr<phy::Port> port, std::unique_ptr<SlotSession> slot);
+  void start();
+  void keep_slot(Time now);
+
+  // network::ShardOwner
+  void delivered(Buffer* packet, PortId port, Vc vc) override;
+  void answered(const Buffer& request, PortId port, Vc vc) override;
+  void pass(ShardId to, Buffer* buffer) override;
+  link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
+  void link_changed(PortId port) override;
+  // runtime::LoopOwner
+  bool work(Time now) override;
+
+  void hand_over(const Buffer& packet);
+
+  runtime::Clock clock_;
+  runtime::RandomStock random_;
+  runtime::Sleeper sleeper_;
+  network::Node node_;
+  network::RouteTable table_;
+  std::unique_ptr<BufferPool> pool_;
+  std::unique_ptr<SlotSession> slot_;  ///< nullptr on a port of its own
+  std::unique_ptr<phy::Port> port_;    ///< nullptr while the slot is lost
+  BufferQueue arrived_;
+  network::Shard shard_;
+  runtime::ShardLoop loop_;
+  std::function<void(const Datagram&)> handler_;
+  std::function<void(const Refusal&)> refused_;
+  Time look_at_{};  ///< when to look at the slot's daemon next
+  std::uint64_t reclaims_ = 0;
+};
+
+}  // namespace mtl::endpoint

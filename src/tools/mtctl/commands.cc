@@ -1,0 +1,246 @@
+#include "tools/mtctl/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "control/file/message_file.h"
+#include "tools/mtctl/books.h"
+#include "tools/mtctl/interrupt.h"
+#include "tools/mtctl/json.h"
+#include "tools/mtctl/ping_report.h"
+#include "tools/mtctl/rates.h"
+#include "tools/mtctl/show.h"
+
+namespace mtl::tools {
+namespace {
+
+using boost::json::array;
+using boost::json::object;
+using control::Client;
+using mtlink::control::NodeState;
+using mtlink::control::Request;
+using mtlink::control::Response;
+
+/// What the daemon may take beyond the time that a call is given.
+constexpr std::chrono::milliseconds kGrace = Client::kDefaultTimeout;
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
+
+Error wrong_answer() {
+  return Error{"mtswitchd answered something else than asked: is it of our version?"};
+}
+
+void print(const Output& output, const object& json) {
+  output.out << boost::json::serialize(json) << '\n' << std::flush;
+}
+
+Result<NodeState> get_node(Client& client) {
+  Request request;
+  request.mutable_get_node();
+  auto response = client.call(request);
+  if (!response) return response.error();
+  if (!response->has_node()) return wrong_answer();
+  return std::move(*response->mutable_node());
+}
+
+/// Finds a port by number (digits only) or name.
+Result<std::uint32_t> find_port(Client& client, const std::string& wanted) {
+  const auto node = get_node(client);
+  if (!node) return node.error();
+  const bool number =
+      !wanted.empty() && wanted.find_first_not_of("0123456789") == std::string::npos;
+  std::vector<std::string> known;
+  for (const auto& port : node->ports()) {
+    if (number ? std::to_string(port.port()) == wanted : port.name() == wanted) return port.port();
+    known.push_back(port_label(port));
+  }
+  return Error{fmt::format("node {} has no port {}: it has {}", node->node(), wanted,
+                           fmt::join(known, ", "))};
+}
+
+/// A call that is answered by Done; `said` is printed then.
+Result<int> do_call(Client& client, const Request& request, const std::string& said,
+                    const Output& output) {
+  const auto response = client.call(request);
+  if (!response) return response.error();
+  if (!response->has_done()) return wrong_answer();
+  if (output.json)
+    print(output, {{"done", true}});
+  else
+    output.out << said << '\n';
+  return 0;
+}
+
+object book_json(const Book& book) {
+  const auto terms = [](const std::vector<Term>& list) {
+    object all;
+    for (const auto& term : list) all[term.name] = term.value;
+    return all;
+  };
+  return {{"place", book.place},        {"about", book.about},
+          {"left", terms(book.left)},   {"right", terms(book.right)},
+          {"slack", terms(book.slack)}, {"difference", book.difference()}};
+}
+
+}  // namespace
+
+Result<int> show(Client& client, const std::string& view, const Output& output) {
+  const auto node = get_node(client);
+  if (!node) return node.error();
+  if (output.json) {
+    print(output, view_json(view, *node));
+    return 0;
+  }
+  for (const auto& known : views())
+    if (known.name == view) output.out << known.text(*node, output.colour);
+  return 0;
+}
+
+Result<int> watch(Client& client, std::chrono::milliseconds interval, std::uint64_t updates,
+                  const Output& output) {
+  Request request;
+  request.mutable_watch()->set_interval_ms(static_cast<std::uint32_t>(interval.count()));
+  auto response = client.call(request, interval + kGrace);
+  NodeState before;
+  for (std::uint64_t shown = 0; updates == 0 || shown < updates;) {
+    if (!response) return response.error();
+    if (!response->has_node()) return wrong_answer();
+    NodeState now = std::move(*response->mutable_node());
+    if (before.uptime_ns() != 0) {
+      const auto all = rates(before, now);
+      if (output.json) {
+        print(output, rates_json(all));
+      } else {
+        if (output.terminal) output.out << kClearScreen;
+        output.out << fmt::format("node {} ({}), every {} ms\n", now.node(), now.name(),
+                                  interval.count())
+                   << rates_text(all, output.colour) << (output.terminal ? "" : "\n") << std::flush;
+      }
+      ++shown;
+    }
+    before = std::move(now);
+    if (updates == 0 || shown < updates) response = client.receive(interval + kGrace);
+  }
+  return 0;
+}
+
+Result<int> ping(Client& client, const PingOptions& options, const Output& output) {
+  Request request;
+  *request.mutable_ping() = options.call;
+  const auto timeout_ms = options.call.timeout_ms();
+  if (!output.json)
+    output.out << fmt::format("ping to node {}, {} bytes of data\n", options.call.node(),
+                              options.call.bytes());
+  const Interrupt interrupt;
+  PingSummary summary;
+  auto next = std::chrono::steady_clock::now();
+  while (options.count == 0 || summary.sent() < options.count) {
+    if (interrupt.wait(next - std::chrono::steady_clock::now())) break;
+    next = std::max(next + options.interval, std::chrono::steady_clock::now());
+    const auto response = client.call(request, std::chrono::milliseconds(timeout_ms) + kGrace);
+    if (!response) return response.error();
+    if (!response->has_ping()) return wrong_answer();
+    const auto& result = response->ping();
+    summary.add(result);
+    if (output.json) {
+      object line = to_json(result);
+      line["seq"] = summary.sent();
+      print(output, line);
+    } else {
+      output.out << ping_line(result, options.call.node(), summary.sent(), options.call.bytes(),
+                              timeout_ms)
+                 << std::flush;
+    }
+  }
+  if (output.json)
+    print(output, {{"summary", summary.json()}});
+  else
+    output.out << summary.text(options.call.node());
+  return summary.sent() == 0 || summary.lost() > 0 ? 1 : 0;
+}
+
+Result<int> trace(Client& client, const mtlink::control::Trace& call, const Output& output) {
+  Request request;
+  *request.mutable_trace() = call;
+  const auto timeout = std::chrono::milliseconds(call.timeout_ms()) + kGrace;
+  if (!output.json)
+    output.out << fmt::format("path to node {}, {} hops at most\n", call.node(), call.max_hops());
+  array hops;
+  for (auto response = client.call(request, timeout);; response = client.receive(timeout)) {
+    if (!response) return response.error();
+    if (!response->has_trace()) return wrong_answer();
+    const auto& hop = response->trace();
+    if (output.json)
+      hops.push_back(to_json(hop));
+    else
+      output.out << hop_line(hop) << std::flush;
+    if (!hop.last()) continue;
+    const bool reached = hop.result().outcome() == mtlink::control::PingResult::REPLY;
+    if (output.json)
+      print(output, {{"node", call.node()}, {"reached", reached}, {"hops", hops}});
+    else if (!reached)
+      output.out << fmt::format("node {} was not reached\n", call.node());
+    return reached ? 0 : 1;
+  }
+}
+
+Result<int> stats(Client& client, bool check, const Output& output) {
+  const auto node = get_node(client);
+  if (!node) return node.error();
+  const auto all = books(*node);
+  const auto wrong = std::count_if(all.begin(), all.end(),
+                                   [](const Book& book) { return book.difference() != 0; });
+  if (output.json) {
+    array list;
+    for (const auto& book : all) list.push_back(book_json(book));
+    print(output, {{"node", node->node()}, {"balanced", wrong == 0}, {"books", std::move(list)}});
+  } else {
+    for (const auto& book : all)
+      if (!check || book.difference() != 0) output.out << describe(book) << '\n';
+    output.out << (wrong == 0
+                       ? fmt::format("node {}: all {} books balance\n", node->node(), all.size())
+                       : fmt::format("node {}: {} of {} books do not balance\n", node->node(),
+                                     wrong, all.size()));
+  }
+  return check && wrong > 0 ? 1 : 0;
+}
+
+Result<int> set_port(Client& client, const std::string& port, bool up, const Output& output) {
+  const auto number = find_port(client, port);
+  if (!number) return number.error();
+  Request request;
+  request.mutable_set_port()->set_port(*number);
+  request.mutable_set_port()->set_up(up);
+  return do_call(client, request, fmt::format("port {} is {}", port, up ? "enabled" : "disabled"),
+                 output);
+}
+
+Result<int> impair(Client& client, const std::string& port,
+                   const mtlink::config::Impairment& impairment, const Output& output) {
+  const auto number = find_port(client, port);
+  if (!number) return number.error();
+  Request request;
+  request.mutable_set_impairment()->set_port(*number);
+  *request.mutable_set_impairment()->mutable_impairment() = impairment;
+  const auto what = describe(impairment);
+  return do_call(client, request,
+                 what.empty()
+                     ? fmt::format("port {} is not impaired any more", port)
+                     : fmt::format("frames that arrive at port {} are impaired: {}", port, what),
+                 output);
+}
+
+Result<int> set_routes(Client& client, const std::string& file, const Output& output) {
+  auto routes = control::load<mtlink::config::Routes>(file);
+  if (!routes) return routes.error();
+  Request request;
+  *request.mutable_set_routes()->mutable_routes() = std::move(routes->message);
+  return do_call(
+      client, request,
+      fmt::format("routes to {} nodes are in force", request.set_routes().routes().routes_size()),
+      output);
+}
+
+}  // namespace mtl::tools

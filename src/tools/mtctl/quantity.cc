@@ -1,0 +1,66 @@
+#include "tools/mtctl/quantity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace mtl::tools {
+namespace {
+
+constexpr std::size_t kMaxDigits = 12;  // far within 64 bits after scaling by 10^6
+
+bool digits_only(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The decimal number `text` times 10^`decimals`, exactly; nullopt if it is none or has more
+/// decimals.
+std::optional<std::uint64_t> scaled(std::string_view text, std::size_t decimals) {
+  const auto point = text.find('.');
+  const std::string_view whole = text.substr(0, point);
+  std::string fraction(point == std::string_view::npos ? "" : text.substr(point + 1));
+  if ((point != std::string_view::npos && fraction.empty()) || whole.empty()) return std::nullopt;
+  if (!digits_only(whole) || !digits_only(fraction) || whole.size() > kMaxDigits)
+    return std::nullopt;
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  if (fraction.size() > decimals) return std::nullopt;
+  fraction.append(decimals - fraction.size(), '0');
+  std::uint64_t value = 0;
+  for (const char c : std::string(whole) + fraction)
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+  return value;
+}
+
+}  // namespace
+
+Result<std::chrono::microseconds> parse_time(const std::string& text) {
+  constexpr std::uint64_t kHourUs = 3'600'000'000;
+  const auto unit_at = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string unit = text.substr(unit_at);
+  const auto error = [&](const char* what) {
+    return Error{fmt::format("\"{}\" {}: a time is a number and its unit, like 250us, 1.5ms or 2s",
+                             text, what)};
+  };
+  if (unit.empty()) return error("has no unit");
+  if (unit != "us" && unit != "ms" && unit != "s") return error("is no time");
+  const auto us = scaled(std::string_view(text).substr(0, unit_at), unit == "us"   ? 0
+                                                                    : unit == "ms" ? 3
+                                                                                   : 6);
+  if (!us) return error("is no whole number of microseconds");
+  if (*us > kHourUs) return error("is more than an hour");
+  return std::chrono::microseconds(*us);
+}
+
+Result<std::uint32_t> parse_percent(const std::string& text) {
+  std::string_view number = text;
+  if (!number.empty() && number.back() == '%') number.remove_suffix(1);
+  const auto ppm = scaled(number, 4);
+  if (!ppm || *ppm > 1'000'000)
+    return Error{fmt::format(
+        "\"{}\" is no rate: give percent from 0 to 100 in steps of 0.0001, like 0.1", text)};
+  return static_cast<std::uint32_t>(*ppm);
+}
+
+}  // namespace mtl::tools

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+/// Quantities that the operator types. Errors show what was typed and what is expected.
+namespace mtl::tools {
+
+/// A time with its unit, "250us", "1.5ms", "2s": a number without one could mean anything. From 0
+/// to an hour; parts of a microsecond are an error.
+Result<std::chrono::microseconds> parse_time(const std::string& text);
+
+/// A rate in percent, "1", "0.1", "0.1%", as parts per million. From 0 to 100; finer than 0.0001 %
+/// is an error, never rounded.
+Result<std::uint32_t> parse_percent(const std::string& text);
+
+}  // namespace mtl::tools

@@ -1,0 +1,275 @@
+#include "tools/mtperf/datagram_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/byte_order.h"
+#include "network/packet.h"
+
+namespace mtl::mtperf {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kRepeat = 100ms;  ///< of HELLO and END until they are answered
+constexpr Duration kLinger = 300ms;  ///< answers a peer's END again after the own end
+
+}  // namespace
+
+bool DatagramRun::Peer::complete() const {
+  return total && arrivals.received() + refused_there >= *total;
+}
+
+std::uint64_t DatagramRun::Peer::lost() const {
+  if (!total) return 0;
+  const std::uint64_t known = arrivals.received() + refused_there;
+  return *total > known ? *total - known : 0;
+}
+
+DatagramRun::DatagramRun(endpoint::Endpoint& endpoint, const DatagramOptions& options)
+    : endpoint_(endpoint), options_(options) {
+  // Runs of one seed differ by node, and by start: what an earlier run left is told apart.
+  run_ = options.seed << 32 ^ std::uint64_t{endpoint.node().value()} << 16 ^
+         static_cast<std::uint64_t>(nanos(endpoint.clock().now()));
+  peers_.resize(options.peers.size());
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    peers_[i].node = options.peers[i];
+    index_[options.peers[i].value()] = i;
+  }
+  endpoint_.on_datagram([this](const endpoint::Datagram& d) { on_datagram(d); });
+  endpoint_.on_refusal([this](const endpoint::Refusal& r) { on_refusal(r); });
+}
+
+mtlink::perf::DatagramReport DatagramRun::run(const volatile std::sig_atomic_t& stop) {
+  if (!greet()) return report(Duration::zero());
+  const Time start = endpoint_.clock().now();
+  send_all(stop);
+  const Duration sending = endpoint_.clock().now() - start;
+  finish();
+  return report(sending);
+}
+
+void DatagramRun::step(Duration longest) {
+  if (!endpoint_.progress()) endpoint_.wait(longest);
+}
+
+bool DatagramRun::tell(Peer& peer, Kind kind, std::uint64_t number, std::uint64_t extra) {
+  return endpoint_.send({peer.node, options_.partition, 0}, kHeaderBytes,
+                        [&](std::span<std::byte> out) {
+                          encode({kind, number, run_, extra}, out);
+                        }) == endpoint::Send::kTaken;
+}
+
+/// Waits for the link and for every peer, and learns their runs.
+bool DatagramRun::greet() {
+  const Time until = endpoint_.clock().now() + options_.patience;
+  Time again{};
+  for (;;) {
+    const Time now = endpoint_.clock().now();
+    const bool all =
+        std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.greeted && p.run; });
+    if (all) return true;
+    if (now >= until) break;
+    if (now >= again && endpoint_.usable()) {
+      again = now + kRepeat;
+      for (Peer& peer : peers_) {
+        if (!peer.greeted || !peer.run) tell(peer, Kind::kHello, 0);
+      }
+    }
+    step(endpoint_.usable() ? again - now : Duration(10ms));
+  }
+  if (!endpoint_.usable()) {
+    faults_.push_back("the link did not come UP; see `mtctl show links`");
+    return false;
+  }
+  for (const Peer& peer : peers_) {
+    if (peer.greeted && peer.run) continue;
+    faults_.push_back("node " + std::to_string(peer.node.value()) +
+                      " does not answer; does mtperf run there, and is there a route?");
+  }
+  return false;
+}
+
+bool DatagramRun::sending_over(Time start, Time now) const {
+  if (options_.count == 0) return now - start >= options_.duration;
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [&](const Peer& p) { return p.sent >= options_.count; });
+}
+
+bool DatagramRun::send_data(Peer& peer) {
+  const std::uint64_t number = peer.sent;
+  const std::size_t size = size_of(run_, number, options_.size_least, options_.size_most);
+  // A flow keeps its entropy; consecutive numbers take the flows in turn.
+  const auto entropy = static_cast<std::uint16_t>(number % options_.flows);
+  const auto sent =
+      endpoint_.send({peer.node, options_.partition, entropy}, size, [&](std::span<std::byte> out) {
+        encode({Kind::kData, number, run_, 0}, out);
+        fill_content(run_, number, out.subspan(kHeaderBytes));
+      });
+  if (sent != endpoint::Send::kTaken) return false;
+  ++peer.sent;
+  peer.sent_bytes += size;
+  return true;
+}
+
+void DatagramRun::send_all(const volatile std::sig_atomic_t& stop) {
+  const Time start = endpoint_.clock().now();
+  std::uint64_t all = 0;
+  std::size_t turn = 0;
+  constexpr unsigned kBurst = 32;
+  for (;;) {
+    const Time now = endpoint_.clock().now();
+    if (stop != 0 || sending_over(start, now)) return;
+    auto due = std::uint64_t{all + kBurst};
+    if (options_.rate > 0) {
+      const double seconds = std::chrono::duration<double>(now - start).count();
+      due = static_cast<std::uint64_t>(seconds * options_.rate) + 1;
+    }
+    unsigned sent = 0;
+    for (std::size_t tried = 0; all < due && sent < kBurst && tried < peers_.size();) {
+      Peer& peer = peers_[turn];
+      turn = (turn + 1) % peers_.size();
+      if ((options_.count != 0 && peer.sent >= options_.count) || !send_data(peer)) {
+        ++tried;
+        continue;
+      }
+      tried = 0;
+      ++sent;
+      ++all;
+    }
+    if (endpoint_.progress() || sent == kBurst) continue;
+    if (options_.rate > 0 && all >= due) {
+      endpoint_.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 / options_.rate)));
+    } else if (sent == 0) {
+      endpoint_.wait(1ms);  // the queue is full: the link's progress wakes us
+    }
+  }
+}
+
+/// Tells every peer how much was sent until it has answered, and waits for what is still to come.
+void DatagramRun::finish() {
+  last_news_ = endpoint_.clock().now();
+  Time again{};
+  Time linger = kNever;
+  for (;;) {
+    const Time now = endpoint_.clock().now();
+    const bool over = std::all_of(peers_.begin(), peers_.end(),
+                                  [](const Peer& p) { return p.finished && p.total; });
+    if (over && linger == kNever && endpoint_.pending() == 0) linger = now + kLinger;
+    if (now >= linger) return;
+    if (now - last_news_ >= options_.patience) break;
+    if (now >= again) {
+      again = now + kRepeat;
+      for (Peer& peer : peers_) {
+        if (!peer.finished) tell(peer, Kind::kEnd, peer.sent, peer.refused);
+      }
+    }
+    step(std::min<Duration>(again - now, 10ms));
+  }
+  for (const Peer& peer : peers_) {
+    if (peer.finished && peer.answered) continue;
+    faults_.push_back("node " + std::to_string(peer.node.value()) + " fell silent before the end");
+  }
+}
+
+void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
+  const auto header = decode(datagram.payload);
+  const auto known = index_.find(datagram.src.value());
+  if (!header || known == index_.end()) return;
+  Peer& peer = peers_[known->second];
+  switch (header->kind) {
+    case Kind::kHello:
+      peer.run = header->run;
+      tell(peer, Kind::kHelloAck, 0);
+      break;
+    case Kind::kHelloAck:
+      peer.greeted = true;
+      break;
+    case Kind::kData:
+      if (peer.run == header->run) on_data(peer, *header, datagram.payload);
+      break;
+    case Kind::kEnd:
+      if (peer.run != header->run) break;
+      peer.total = header->number;
+      peer.refused_there = header->extra;
+      // Answered when all has come, or nothing has for long: the peer asks again until then.
+      if (peer.complete() || endpoint_.clock().now() - std::max(peer.last_arrival, last_news_) >=
+                                 options_.patience / 4) {
+        peer.answered = tell(peer, Kind::kEndAck, peer.arrivals.received()) || peer.answered;
+      }
+      break;
+    case Kind::kEndAck:
+      peer.finished = true;
+      last_news_ = endpoint_.clock().now();
+      break;
+  }
+}
+
+void DatagramRun::on_data(Peer& peer, const Header& header, std::span<const std::byte> payload) {
+  const std::size_t size =
+      size_of(header.run, header.number, options_.size_least, options_.size_most);
+  if (payload.size() != size ||
+      !content_ok(header.run, header.number, payload.subspan(kHeaderBytes))) {
+    ++peer.altered;
+    return;
+  }
+  if (peer.arrivals.add(header.number) == Arrivals::What::kCopy) return;
+  const Time now = endpoint_.clock().now();
+  if (peer.received_bytes != 0) {
+    peer.longest_gap = std::max(peer.longest_gap, now - peer.last_arrival);
+  }
+  peer.last_arrival = last_news_ = now;
+  peer.received_bytes += payload.size();
+}
+
+void DatagramRun::on_refusal(const endpoint::Refusal& refusal) {
+  if (refusal.packet.size() < network::kHeader + kNumberedBytes) return;
+  const auto dropped = decode_head(refusal.packet.subspan(network::kHeader));
+  const network::Header h = network::decode(refusal.packet);
+  const auto known = index_.find(h.dst.value());
+  if (!dropped || dropped->kind != Kind::kData || known == index_.end()) return;
+  ++peers_[known->second].refused;
+}
+
+mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
+  mtlink::perf::DatagramReport r;
+  r.set_node(endpoint_.node().value());
+  r.set_seed(options_.seed);
+  r.set_seconds(std::chrono::duration<double>(sending).count());
+  r.set_link_ups(endpoint_.link().counters().ups.get());
+  r.set_link_replays(endpoint_.link().counters().replays.get());
+  auto& t = *r.mutable_total();
+  bool all_finished = true;
+  for (const Peer& peer : peers_) {
+    auto& p = *r.add_peers();
+    p.set_node(peer.node.value());
+    p.set_sent(peer.sent);
+    p.set_sent_bytes(peer.sent_bytes);
+    p.set_refused(peer.refused);
+    p.set_finished(peer.finished);
+    p.set_received(peer.arrivals.received());
+    p.set_received_bytes(peer.received_bytes);
+    p.set_copies(peer.arrivals.copies());
+    p.set_lost(peer.lost());
+    p.set_altered(peer.altered);
+    p.set_out_of_order(peer.arrivals.out_of_order());
+    p.set_longest_gap_us(static_cast<std::uint64_t>(peer.longest_gap / 1us));
+    all_finished = all_finished && peer.finished && peer.total;
+    t.set_sent(t.sent() + p.sent());
+    t.set_sent_bytes(t.sent_bytes() + p.sent_bytes());
+    t.set_refused(t.refused() + p.refused());
+    t.set_received(t.received() + p.received());
+    t.set_received_bytes(t.received_bytes() + p.received_bytes());
+    t.set_copies(t.copies() + p.copies());
+    t.set_lost(t.lost() + p.lost());
+    t.set_altered(t.altered() + p.altered());
+    t.set_out_of_order(t.out_of_order() + p.out_of_order());
+    t.set_longest_gap_us(std::max(t.longest_gap_us(), p.longest_gap_us()));
+  }
+  t.set_finished(all_finished);
+  for (const std::string& fault : faults_) r.add_faults(fault);
+  r.set_ok(faults_.empty() && all_finished && t.lost() == 0 && t.altered() == 0);
+  return r;
+}
+
+}  // namespace mtl::mtperf

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "endpoint/endpoint.h"
+#include "mtlink/perf.pb.h"
+#include "tools/mtperf/stream.h"
+
+namespace mtl::mtperf {
+
+/// What `mtperf datagram` does.
+struct DatagramOptions {
+  std::vector<NodeId> peers;      ///< whom to send to, and from whom to expect as much
+  std::size_t size_least = 1024;  ///< bytes of payload, at least kHeaderBytes
+  std::size_t size_most = 1024;
+  double rate = 0;          ///< datagrams a second, to all peers together; 0: as fast as it goes
+  std::uint64_t count = 0;  ///< datagrams to each peer; 0: until `duration`
+  Duration duration = std::chrono::seconds(5);
+  Duration patience = std::chrono::seconds(10);  ///< for a peer to come, to answer, to send more
+  std::uint64_t seed = 1;
+  Partition partition{};
+  std::uint16_t flows = 16;  ///< entropy values in turn for each peer; 1: one path
+};
+
+/// One run: finds the peers, sends to all and checks what comes from them, and tells all how many
+/// it sent. Caller-driven on the endpoint's thread.
+class DatagramRun {
+ public:
+  DatagramRun(endpoint::Endpoint& endpoint, const DatagramOptions& options);
+  /// Runs to the end; `stop` (a signal) ends the sending early.
+  mtlink::perf::DatagramReport run(const volatile std::sig_atomic_t& stop);
+
+ private:
+  struct Peer {
+    NodeId node;
+    // Sending.
+    bool greeted = false;
+    std::uint64_t sent = 0;
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t refused = 0;
+    bool finished = false;
+    // Receiving.
+    std::optional<std::uint64_t> run;  ///< the peer's, by its HELLO
+    Arrivals arrivals;
+    std::uint64_t received_bytes = 0;
+    std::uint64_t altered = 0;
+    Time last_arrival{};
+    Duration longest_gap{0};
+    std::optional<std::uint64_t> total;  ///< that it sent, by its END
+    std::uint64_t refused_there = 0;
+    bool answered = false;  ///< its END, by our END-ACK
+    bool complete() const;
+    std::uint64_t lost() const;
+  };
+
+  void on_datagram(const endpoint::Datagram& datagram);
+  void on_data(Peer& peer, const Header& header, std::span<const std::byte> payload);
+  void on_refusal(const endpoint::Refusal& refusal);
+  bool tell(Peer& peer, Kind kind, std::uint64_t number, std::uint64_t extra = 0);
+  bool greet();
+  void send_all(const volatile std::sig_atomic_t& stop);
+  bool send_data(Peer& peer);
+  bool sending_over(Time start, Time now) const;
+  void finish();
+  void step(Duration longest);
+  mtlink::perf::DatagramReport report(Duration sending) const;
+
+  endpoint::Endpoint& endpoint_;
+  DatagramOptions options_;
+  std::uint64_t run_;  ///< of this process: seed and node
+  std::vector<Peer> peers_;
+  std::unordered_map<std::uint16_t, std::size_t> index_;
+  Time last_news_{};  ///< when something came that brings the end nearer
+  std::vector<std::string> faults_;
+};
+
+}  // namespace mtl::mtperf

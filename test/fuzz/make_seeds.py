@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Draws seeds for a fuzz target: make_seeds.py TARGET FOLDER."""
+
+import json
+import pathlib
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def frames(path):
+    """(time, bytes) of each frame of a classic capture with nanosecond times."""
+    content = path.read_bytes()
+    order = "<" if content[:4] == struct.pack("<I", 0xA1B23C4D) else ">"
+    at = 24
+    while at < len(content):
+        seconds, nanoseconds, length = struct.unpack(order + "III", content[at:at + 12])
+        yield seconds * 10**9 + nanoseconds, content[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+def node_frames():
+    """What the peers of each short trace send and how often its node does, in the form that
+    node_frames.cc reads: put into our session and checksummed by it."""
+    for path in sorted((ROOT / "pcap").glob("*.json")):
+        trace = json.loads(path.read_text())
+        if "dut" not in trace:
+            continue
+        ours = {port["mac"] for port in trace["dut"]["ports"]}
+        submits = [s["at"] for s in trace["stimuli"] if s["do"] == "submit"]
+        seed = b""
+        for time, frame in frames(path.with_suffix(".pcap")):
+            while submits and submits[0] < time:
+                submits.pop(0)
+                seed += bytes([4, 0x10, 0, 4, 1, 2, 3, 4])  # a request to node 9, of four bytes
+            if ":".join(f"{b:02x}" for b in frame[6:12]) in ours or frame[12:14] != b"\x88\xb5":
+                continue
+            body = frame[14:14 + 1020]
+            body += bytes(-len(body) % 4)
+            seed += bytes([0x70, len(body) // 4]) + body + bytes([0xF5, 0x40])  # then time passes
+        if 0 < len(seed) <= 4096:
+            yield seed
+
+
+def config_file():
+    yield (b'node: 1 name: "a" hop_limit: 16 ports { port: 0 af_packet { interface: "eth1" } peer_node: 2 '
+           b'link { mtu: 1500 capacity: 64 timers { profile: FAST adaptive: false } } edge { nodes: 3 } '
+           b'impairment { drop_ppm: 10 seed: 1 } }\nslots { port: 1 node: 11 }\n'
+           b'routes { dst: 2 tiers { hops { port: 0 weight: 2 } hops { port: 1 raise: 1 } } }\n'
+           b'fabric { shape: RING nodes { node: 1 endpoints: 11 } }\nruntime { cpus: 1 }\n# end')
+    yield (b'{"node": 1, "ports": [{"port": 0, "afPacket": {"interface": "eth1"}, "peerNode": 2}], '
+           b'"routes": [{"dst": 2, "tiers": [{"hops": [{"port": 0}]}]}], "control": {"logFormat": "JSON"}}')
+
+
+def local_port():
+    record = struct.pack("<II", 60, 0) + bytes(55)
+    yield bytes([2, 0, 63]) + record[:63] + bytes([1, 0, 8]) + struct.pack("<Q", 72)
+    yield bytes([1, 0, 8]) + struct.pack("<Q", 1 << 63) + bytes([9, 2, 8]) + struct.pack("<Q", 8)
+
+
+def main():
+    target, folder = sys.argv[1:]
+    drawn = {"node_frames": node_frames, "config_file": config_file, "local_port": local_port}[target]
+    count = 0
+    for count, seed in enumerate(drawn(), 1):
+        (pathlib.Path(folder) / f"seed{count}").write_bytes(seed)
+    if count == 0:
+        sys.exit(f"no seeds for {target}")
+
+
+if __name__ == "__main__":
+    main()

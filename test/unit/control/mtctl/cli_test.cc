@@ -1,0 +1,420 @@
+#include "tools/mtctl/cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "../fake_daemon.h"
+#include "control/socket_path.h"
+#include "sample_node.h"
+#include "tools/mtctl/socket_choice.h"
+
+namespace mtl::tools {
+namespace {
+
+using control::FakeDaemon;
+using control::ScratchDirectory;
+using mtlink::control::PingResult;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Ran {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+Ran mtctl(std::vector<std::string> arguments, bool terminal = false) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Ran ran;
+  ran.status = run({.arguments = std::move(arguments),
+                    .out = out,
+                    .err = err,
+                    .terminal = terminal,
+                    .colour = terminal});
+  ran.out = out.str();
+  ran.err = err.str();
+  return ran;
+}
+
+/// mtctl against a daemon that has the sample node.
+class Mtctl : public ::testing::Test {
+ protected:
+  Mtctl() {
+    daemon_.on_server([&] { daemon_.target.node = sample_node(); });
+  }
+  Ran run_it(std::vector<std::string> arguments, bool terminal = false) {
+    arguments.insert(arguments.begin(), {"-s", daemon_.path()});
+    return mtctl(std::move(arguments), terminal);
+  }
+  static PingResult answer(PingResult::Outcome outcome, std::uint32_t from = 0,
+                           std::uint64_t ns = 0) {
+    PingResult result;
+    result.set_outcome(outcome);
+    result.set_from(from);
+    result.set_round_trip_ns(ns);
+    return result;
+  }
+  FakeDaemon daemon_;
+};
+
+TEST_F(Mtctl, ShowsWhatItIsAskedFor) {
+  for (const auto& [view, begin] :
+       std::vector<std::pair<std::string, std::string>>{{"node", "node         11 (sw1)\n"},
+                                                        {"ports", "PORT  NAME    LINK  DRIVER"},
+                                                        {"links", "PORT  NAME    LINK   PEER"},
+                                                        {"vcs", "PORT  NAME    VC"},
+                                                        {"routes", "NODE  TIER"},
+                                                        {"drops", "WHERE"},
+                                                        {"workers", "WORKER"},
+                                                        {"memory", "buffers"}}) {
+    const auto ran = run_it({"show", view});
+    EXPECT_EQ(0, ran.status) << ran.err;
+    EXPECT_THAT(ran.out, StartsWith(begin));
+    EXPECT_EQ("", ran.err);
+  }
+}
+
+TEST_F(Mtctl, TakesGlobalOptionsBehindTheCommandToo) {
+  const auto ran = run_it({"show", "memory", "-j"});
+  EXPECT_EQ(0, ran.status);
+  EXPECT_EQ(
+      "{\"memory\":{\"pool_buffers\":4096,\"pool_free\":4000,\"buffer_bytes\":8388608,\"links_"
+      "bytes\":"
+      "524288,"
+      "\"local_rings_bytes\":2097152}}\n",
+      ran.out);
+}
+
+TEST_F(Mtctl, PingReportsEachAndSumsUp) {
+  daemon_.on_server([&] {
+    daemon_.target.more_pings = {answer(PingResult::REPLY, 21, 84'000),
+                                 answer(PingResult::REPLY, 21, 100'000)};
+    daemon_.target.ping_result = answer(PingResult::REPLY, 21, 92'000);
+  });
+  const auto ran = run_it({"ping", "21", "-c", "3", "-i", "0s", "-s", "64", "--partition", "5"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ(
+      "ping to node 21, 64 bytes of data\n"
+      "64 bytes from node 21: seq=1 time=0.084 ms\n"
+      "64 bytes from node 21: seq=2 time=0.100 ms\n"
+      "64 bytes from node 21: seq=3 time=0.092 ms\n"
+      "\n"
+      "--- node 21 ping statistics ---\n"
+      "3 sent, 3 received, 0.0 % lost\n"
+      "round trip min/avg/max = 0.084 ms / 0.092 ms / 0.100 ms\n",
+      ran.out);
+  const auto call = daemon_.target.calls.take().ping();
+  EXPECT_EQ(64u, call.bytes());
+  EXPECT_EQ(5u, call.partition());
+}
+
+TEST_F(Mtctl, PingFailsIfOneIsLost) {
+  daemon_.on_server([&] {
+    daemon_.target.more_pings = {answer(PingResult::REPLY, 21, 84'000), answer(PingResult::TIMEOUT),
+                                 answer(PingResult::HOP_LIMIT_EXCEEDED, 12)};
+    daemon_.target.ping_result = answer(PingResult::UNREACHABLE, 11);
+  });
+  const auto ran = run_it({"ping", "21", "-c", "4", "-i", "0s", "-W", "250ms"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ(
+      "ping to node 21, 56 bytes of data\n"
+      "56 bytes from node 21: seq=1 time=0.084 ms\n"
+      "no reply from node 21: seq=2 within 250 ms\n"
+      "from node 12: seq=3 hop limit exceeded\n"
+      "from node 11: seq=4 node 21 unreachable\n"
+      "\n"
+      "--- node 21 ping statistics ---\n"
+      "4 sent, 1 received, 75.0 % lost\n"
+      "round trip min/avg/max = 0.084 ms / 0.084 ms / 0.084 ms\n",
+      ran.out);
+  EXPECT_EQ("", ran.err);
+}
+
+TEST_F(Mtctl, PingInJsonIsOneObjectPerLine) {
+  daemon_.on_server([&] { daemon_.target.ping_result = answer(PingResult::REPLY, 21, 5); });
+  const auto ran = run_it({"-j", "ping", "21", "-c", "1"});
+  EXPECT_EQ(0, ran.status);
+  EXPECT_EQ(
+      "{\"outcome\":\"reply\",\"from\":21,\"round_trip_ns\":5,\"seq\":1}\n"
+      "{\"summary\":{\"sent\":1,\"received\":1,\"lost\":0,\"round_trip_min_ns\":5,\"round_trip_avg_"
+      "ns\":5,"
+      "\"round_trip_max_ns\":5}}\n",
+      ran.out);
+}
+
+TEST(MtctlPing, EndsWithItsSummaryWhenInterrupted) {
+  sigset_t interrupt;
+  sigset_t before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ASSERT_EQ(
+      0, pthread_sigmask(SIG_BLOCK, &interrupt, &before));  // the server's thread must not take it
+  {
+    FakeDaemon daemon;
+    daemon.on_server([&] {
+      daemon.target.ping_result.set_outcome(PingResult::REPLY);
+      daemon.target.before_ping = [n = 0]() mutable {
+        if (++n == 3) ::kill(::getpid(), SIGINT);
+      };
+    });
+    const auto ran = mtctl({"-s", daemon.path(), "ping", "21", "-i", "0s"});
+    EXPECT_EQ(0, ran.status) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("3 sent, 3 received, 0.0 % lost\n"));
+  }
+  ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, nullptr));
+}
+
+mtlink::control::TraceHop hop(std::uint32_t number, PingResult result, bool last = false) {
+  mtlink::control::TraceHop made;
+  made.set_hop(number);
+  *made.mutable_result() = std::move(result);
+  made.set_last(last);
+  return made;
+}
+
+TEST_F(Mtctl, TraceShowsThePath) {
+  daemon_.on_server([&] {
+    daemon_.target.hops = {hop(1, answer(PingResult::HOP_LIMIT_EXCEEDED, 12, 50'000)),
+                           hop(2, answer(PingResult::TIMEOUT)),
+                           hop(3, answer(PingResult::REPLY, 21, 110'000), true)};
+  });
+  const auto ran = run_it({"trace", "21"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ(
+      "path to node 21, 16 hops at most\n"
+      "  1  node 12  0.050 ms\n"
+      "  2  *\n"
+      "  3  node 21  0.110 ms\n",
+      ran.out);
+}
+
+TEST_F(Mtctl, TraceFailsIfTheNodeIsNotReached) {
+  daemon_.on_server(
+      [&] { daemon_.target.hops = {hop(1, answer(PingResult::UNREACHABLE, 12, 50'000), true)}; });
+  const auto ran = run_it({"trace", "21"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ(
+      "path to node 21, 16 hops at most\n"
+      "  1  node 12  0.050 ms  unreachable from here\n"
+      "node 21 was not reached\n",
+      ran.out);
+  EXPECT_EQ(
+      "{\"node\":21,\"reached\":false,\"hops\":[{\"hop\":1,\"result\":{\"outcome\":\"unreachable\","
+      "\"from\":12,"
+      "\"round_trip_ns\":50000},\"last\":true}]}\n",
+      run_it({"-j", "trace", "21"}).out);
+}
+
+TEST_F(Mtctl, StatsShowsEveryBook) {
+  const auto ran = run_it({"stats"});
+  EXPECT_EQ(0, ran.status);
+  EXPECT_THAT(
+      ran.out,
+      StartsWith(
+          "shard 0, packets: accepted 1000 + made 30 + passed_in 0 = acked 1005 + delivered 10 + "
+          "dropped 8 + passed_out 0 + held 7 (balanced)\n"
+          "shard 0, drops: dropped 8 = no_route 8 (balanced)\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\nnode 11: all 14 books balance\n"));
+}
+
+TEST_F(Mtctl, StatsCheckSaysWhatDoesNotBalance) {
+  EXPECT_EQ("node 11: all 14 books balance\n", run_it({"stats", "--check"}).out);
+  daemon_.on_server([&] { daemon_.target.node.mutable_shards(0)->set_delivered(9); });
+  const auto ran = run_it({"stats", "--check"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ(
+      "shard 0, packets: accepted 1000 + made 30 + passed_in 0 = acked 1005 + delivered 9 + "
+      "dropped 8 + passed_out 0 + "
+      "held 7 (NOT BALANCED: the left is 1 too large)\n"
+      "node 11: 1 of 14 books do not balance\n",
+      ran.out);
+  EXPECT_EQ(0, run_it({"stats"}).status);  // only --check judges
+  EXPECT_THAT(run_it({"-j", "stats"}).out, HasSubstr("\"balanced\":false"));
+}
+
+TEST_F(Mtctl, EnablesAndDisablesAPortByNameOrNumber) {
+  auto ran = run_it({"port", "down", "trunk0"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port trunk0 is disabled\n", ran.out);
+  auto call = daemon_.target.calls.take().set_port();
+  EXPECT_EQ(0u, call.port());
+  EXPECT_FALSE(call.up());
+  ran = run_it({"port", "up", "2"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  call = daemon_.target.calls.take().set_port();
+  EXPECT_EQ(2u, call.port());
+  EXPECT_TRUE(call.up());
+  EXPECT_EQ("{\"done\":true}\n", run_it({"-j", "port", "up", "2"}).out);
+}
+
+TEST_F(Mtctl, NamesThePortsThereAre) {
+  const auto ran = run_it({"port", "up", "trunk9"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ("", ran.out);
+  EXPECT_EQ("mtctl: node 11 has no port trunk9: it has 0 (trunk0), 1 (slot1), 2 (old)\n", ran.err);
+}
+
+TEST_F(Mtctl, ImpairsAPort) {
+  const auto ran =
+      run_it({"impair",          "trunk0", "--drop",      "1",   "--corrupt-header", "0.1",
+              "--corrupt",       "0.2%",   "--duplicate", "0.3", "--reorder",        "0.4",
+              "--reorder-delay", "200us",  "--delay",     "5ms", "--jitter",         "1.5ms",
+              "--seed",          "7"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ(
+      "frames that arrive at port trunk0 are impaired: drop 1 %, corrupt-header 0.1 %, corrupt 0.2 "
+      "%, duplicate 0.3 %, "
+      "reorder 0.4 %, delay 5.00 ms, jitter 1.50 ms, seed 7\n",
+      ran.out);
+  const auto set = daemon_.target.calls.take().set_impairment();
+  EXPECT_EQ(
+      "drop_ppm: 10000 corrupt_header_ppm: 1000 corrupt_packet_ppm: 2000 duplicate_ppm: 3000 "
+      "reorder_ppm: 4000 "
+      "reorder_delay_us: 200 delay_us: 5000 jitter_us: 1500 seed: 7",
+      set.impairment().ShortDebugString());
+}
+
+TEST_F(Mtctl, EndsAnImpairment) {
+  const auto ran = run_it({"impair", "0", "--clear"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port 0 is not impaired any more\n", ran.out);
+  const auto set = daemon_.target.calls.take().set_impairment();
+  EXPECT_TRUE(set.has_impairment());
+  EXPECT_EQ("", set.impairment().ShortDebugString());
+}
+
+TEST_F(Mtctl, SetsRoutesFromAFile) {
+  const auto file = daemon_.directory() / "routes.textproto";
+  std::ofstream(file) << "routes { dst: 21 tiers { hops { port: 0 raise: 1 } } }\n";
+  const auto ran = run_it({"routes", "set", file});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("routes to 1 nodes are in force\n", ran.out);
+  EXPECT_EQ(1u,
+            daemon_.target.calls.take().set_routes().routes().routes(0).tiers(0).hops(0).raise());
+}
+
+TEST_F(Mtctl, NamesThePlaceOfAnErrorInARoutesFile) {
+  const auto file = daemon_.directory() / "routes.textproto";
+  std::ofstream(file) << "routes {\n  dst: 21\n  tier { }\n}\n";
+  const auto ran = run_it({"routes", "set", file});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_THAT(ran.err, StartsWith("mtctl: " + file + ":3:"));
+  EXPECT_THAT(ran.err, HasSubstr("tier"));
+  EXPECT_EQ(0u, daemon_.target.calls.size());
+  EXPECT_THAT(run_it({"routes", "set", daemon_.directory() / "none.textproto"}).err,
+              HasSubstr("there is no such file"));
+}
+
+TEST_F(Mtctl, WatchShowsRates) {
+  daemon_.on_server([&] {
+    daemon_.target.before_node = [](mtlink::control::NodeState& node) {
+      node.set_uptime_ns(node.uptime_ns() + 1'000'000'000);
+      node.mutable_ports(0)->set_frames_in(node.ports(0).frames_in() + 5000);
+    };
+  });
+  const auto ran = run_it({"watch", "50ms", "-c", "2"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  const std::string table =
+      "node 11 (sw1), every 50 ms\n"
+      "PORT  NAME    LINK  FRAMES/s IN  FRAMES/s OUT       IN      OUT  REPLAYS/s  DROPS/s\n"
+      "   0  trunk0  up           5000             0  0 bit/s  0 bit/s          0        0\n"
+      "   1  slot1   down            0             0  0 bit/s  0 bit/s          0        0\n"
+      "   2  old     down            0             0  0 bit/s  0 bit/s          0        0\n"
+      "\n";
+  EXPECT_EQ(table + table, ran.out);
+  EXPECT_THAT(run_it({"watch", "50ms", "-c", "1"}, true).out, StartsWith("\x1b[H\x1b[2Jnode 11"));
+}
+
+TEST_F(Mtctl, PrintsTheDaemonsErrorOnOneLine) {
+  daemon_.on_server([&] { daemon_.target.fail = "worker 1 does not answer: see the log"; });
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{"show", "ports"},
+                                                                     {"stats"},
+                                                                     {"ping", "21", "-c", "1"},
+                                                                     {"trace", "21"},
+                                                                     {"watch"},
+                                                                     {"port", "up", "1"}}) {
+    const auto ran = run_it(arguments);
+    EXPECT_EQ(1, ran.status);
+    EXPECT_EQ("mtctl: worker 1 does not answer: see the log\n", ran.err) << arguments.front();
+  }
+}
+
+TEST(MtctlUsage, WrongUsageIsStatus2AndOneLine) {
+  for (const auto& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"shwo"},
+                                             {"show"},
+                                             {"show", "port"},
+                                             {"ping"},
+                                             {"ping", "0"},
+                                             {"ping", "65535"},
+                                             {"ping", "x"},
+                                             {"ping", "1", "-i", "1"},
+                                             {"ping", "1", "-s", "1401"},
+                                             {"ping", "1", "-c", "0"},
+                                             {"ping", "1", "-W", "61s"},
+                                             {"trace", "1", "-m", "256"},
+                                             {"watch", "49ms"},
+                                             {"port", "sideways", "1"},
+                                             {"impair", "p"},
+                                             {"impair", "p", "--seed", "2"},
+                                             {"impair", "p", "--drop", "101"},
+                                             {"impair", "p", "--clear", "--drop", "1"},
+                                             {"routes", "set"}}) {
+    const auto ran = mtctl(arguments);
+    std::string shown;
+    for (const auto& argument : arguments) shown += argument + " ";
+    EXPECT_EQ(2, ran.status) << shown;
+    EXPECT_EQ("", ran.out) << shown;
+    EXPECT_THAT(ran.err, StartsWith("mtctl: ")) << shown;
+    EXPECT_EQ(1, std::count(ran.err.begin(), ran.err.end(), '\n')) << shown << ran.err;
+  }
+}
+
+TEST(MtctlUsage, HelpAndVersionAreStatus0) {
+  EXPECT_EQ("mtctl " MTLINK_VERSION "\n", mtctl({"--version"}).out);
+  EXPECT_EQ(0, mtctl({"--version"}).status);
+  EXPECT_EQ(0, mtctl({"--help"}).status);
+  EXPECT_THAT(mtctl({"impair", "--help"}).out, HasSubstr("--corrupt-header"));
+}
+
+TEST(MtctlUsage, SaysThatNoDaemonListens) {
+  const ScratchDirectory directory;
+  const auto ran = mtctl({"-s", directory / "none.sock", "show", "node"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ(
+      "mtctl: no mtswitchd at " + directory / "none.sock" + ": start it, or name its socket\n",
+      ran.err);
+}
+
+TEST(SocketChoice, TakesWhatIsAskedThenTheEnvironment) {
+  const ScratchDirectory directory;
+  EXPECT_EQ("/a.sock", *choose_socket("/a.sock", "/b.sock", directory.path()));
+  EXPECT_EQ("/b.sock", *choose_socket("", "/b.sock", directory.path()));
+}
+
+TEST(SocketChoice, TakesTheOnlySocketThereIs) {
+  const ScratchDirectory directory;
+  std::ofstream(directory / "notes.txt") << "no socket";
+  EXPECT_EQ("no mtswitchd runs here, " + directory.path() +
+                " has no control socket: start one, or name its socket with -s or MTLINK_SOCKET",
+            choose_socket("", nullptr, directory.path()).error().message);
+  const auto one = control::ListeningSocket::open(directory / "sw1.sock");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(directory / "sw1.sock", *choose_socket("", "", directory.path()));
+  const auto two = control::ListeningSocket::open(directory / "sw0.sock");
+  ASSERT_TRUE(two);
+  EXPECT_EQ("several mtswitchd run here: choose one with -s or MTLINK_SOCKET: " +
+                directory / "sw0.sock" + ", " + directory / "sw1.sock",
+            choose_socket("", nullptr, directory.path()).error().message);
+  EXPECT_FALSE(choose_socket("", nullptr, directory / "missing"));
+}
+
+}  // namespace
+}  // namespace mtl::tools

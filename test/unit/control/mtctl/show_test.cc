@@ -1,0 +1,164 @@
+#include "tools/mtctl/show.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+#include "sample_node.h"
+#include "tools/mtctl/json.h"
+#include "tools/mtctl/rates.h"
+
+namespace mtl::tools {
+namespace {
+
+TEST(Show, Node) {
+  EXPECT_EQ(
+      "node         11 (sw1)\n"
+      "version      0.1.0\n"
+      "running for  3 h 12 min\n"
+      "process      4242\n"
+      "ports        3, 1 of them up\n"
+      "routes       to 2 nodes\n"
+      "workers      1\n",
+      show_node(sample_node(), false));
+}
+
+TEST(Show, Ports) {
+  EXPECT_EQ(
+      R"(PORT  NAME    LINK  DRIVER         DEVICE  CARRIER  WORKER  LONGEST  FRAMES IN  FRAMES OUT  BYTES IN  BYTES OUT  FULL  DROPS  NOTE
+   0  trunk0  up    net_af_packet  veth0   yes           0   1514 B       1200        1100   1.5 MiB      900 B     3     18  impaired: drop 1 %, delay 1.50 ms, seed 7 (12 frames so far)
+   1  slot1   down  local          slot1   no            0  61440 B          0           0       0 B        0 B     0      0  free, for node 101; edge
+   2  old     off   net_af_packet  eth9    no            0      0 B          0           0       0 B        0 B     0      0  interface eth9 is gone
+)",
+      show_ports(sample_node(), false));
+}
+
+TEST(Show, Links) {
+  EXPECT_EQ(
+      R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  REPLAYS  TIMEOUTS  UPS  DOWN REASON
+   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       20         6    2  -
+   1  slot1   down   -               -                       -           -           0      0        0       0     0        0         0    0  no_carrier
+   2  old     fault  -               -                       -           -           0      0        0       0     0        0         0    0  disabled
+)",
+      show_links(sample_node(), false));
+}
+
+TEST(Show, Vcs) {
+  EXPECT_EQ(
+      "PORT  NAME    VC  CAPACITY  OCCUPIED  CREDIT AT PEER  QUEUED\n"
+      "   0  trunk0   0        64         3              60      12\n"
+      "all in cells; a cell is what one credit pays for\n",
+      show_vcs(sample_node(), false));
+}
+
+TEST(Show, Routes) {
+  EXPECT_EQ(
+      "NODE  TIER  BY PORT\n"
+      "  12     1  0 (trunk0)\n"
+      "  21     1  0 (trunk0) weight 2, 2 (old)\n"
+      "  21     2  1 (slot1) raise\n",
+      show_routes(sample_node(), false));
+  EXPECT_EQ("no routes\n", show_routes({}, false));
+}
+
+TEST(Show, Drops) {
+  EXPECT_EQ(
+      "WHERE            LAYER    REASON          COUNT\n"
+      "port 0 (trunk0)  link     bad_header_crc      4\n"
+      "port 0 (trunk0)  link     duplicate           2\n"
+      "port 0 (trunk0)  phy      impaired           12\n"
+      "shard 0          network  no_route            8\n"
+      "shard 0          phy      no_buffer           1\n",
+      show_drops(sample_node(), false));
+  EXPECT_EQ("nothing was dropped\n", show_drops({}, false));
+}
+
+TEST(Show, Workers) {
+  // 2e9 and 1e9 cycles at 2 GHz are 1 s and 0.5 s; 1 s of 11,525 s is 0.0 %.
+  EXPECT_EQ(
+      "WORKER  CPU  LOOPS    BUSY  POLLING IDLE    ASLEEP  SLEEPS  OF UPTIME BUSY\n"
+      "     0  any   5000  1.00 s      500.0 ms  9000.0 s     777           0.0 %\n",
+      show_workers(sample_node(), false));
+}
+
+TEST(Show, Memory) {
+  EXPECT_EQ(
+      "buffers      4096, 4000 of them free, 8.0 MiB in all\n"
+      "links        512.0 KiB\n"
+      "local ports  2.0 MiB\n",
+      show_memory(sample_node(), false));
+}
+
+TEST(Show, UsesColoursOnlyIfAsked) {
+  EXPECT_NE(std::string::npos, show_links(sample_node(), true).find("\x1b[32mup\x1b[0m"));
+  EXPECT_EQ(std::string::npos, show_links(sample_node(), false).find('\x1b'));
+}
+
+TEST(Json, HasTheFieldsOfTheSchemaWithNumbersAsNumbers) {
+  EXPECT_EQ(R"({"node":11,"name":"sw1","version":"0.1.0","uptime_ns":11525000000000,"pid":4242})",
+            boost::json::serialize(view_json("node", sample_node())));
+  mtlink::control::DropCount drop;
+  drop.set_count(18446744073709551615u);  // needs all 64 bits
+  EXPECT_EQ(R"({"layer":"","name":"","count":18446744073709551615})",
+            boost::json::serialize(to_json(drop)));
+  mtlink::control::PingResult ping;
+  ping.set_outcome(mtlink::control::PingResult::HOP_LIMIT_EXCEEDED);
+  EXPECT_EQ(R"({"outcome":"hop_limit_exceeded","from":0,"round_trip_ns":0})",
+            boost::json::serialize(to_json(ping)));
+  EXPECT_EQ(R"({"port":1,"raise":0})", boost::json::serialize(to_json([] {
+              mtlink::config::NextHop hop;
+              hop.set_port(1);
+              return hop;
+            }())));  // optional and not set: not there
+}
+
+TEST(Json, EachViewHasItsPart) {
+  const auto node = sample_node();
+  const auto ports = view_json("ports", node);
+  EXPECT_EQ(1200u, ports.at("ports").at(0).at("frames_in").to_number<std::uint64_t>());
+  EXPECT_EQ("up", ports.at("ports").at(0).at("state").as_string());
+  EXPECT_FALSE(ports.at("ports").at(0).as_object().contains("link"));
+  const auto links = view_json("links", node);
+  EXPECT_EQ("trunk0", links.at("links").at(0).at("name").as_string());
+  EXPECT_EQ(12, links.at("links").at(0).at("peer_node").to_number<int>());
+  EXPECT_EQ(
+      R"({"vcs":[{"port":0,"name":"trunk0","vc":0,"capacity":64,"occupied":3,"credit":60,"queued_cells":12}]})",
+      boost::json::serialize(view_json("vcs", node)));
+  EXPECT_EQ(21, view_json("routes", node).at("routes").at(1).at("dst").to_number<int>());
+  const auto drops = view_json("drops", node).at("drops").as_array();
+  EXPECT_EQ(R"({"port":0,"name":"trunk0","layer":"link","reason":"bad_header_crc","count":4})",
+            boost::json::serialize(drops.at(0)));
+  EXPECT_EQ(R"({"shard":0,"layer":"network","reason":"no_route","count":8})",
+            boost::json::serialize(drops.at(3)));
+  EXPECT_EQ(777, view_json("workers", node).at("workers").at(0).at("sleeps").to_number<int>());
+  EXPECT_EQ(4096, view_json("memory", node).at("memory").at("pool_buffers").to_number<int>());
+}
+
+TEST(Rates, AreDifferencesByTheNodesOwnClock) {
+  const auto before = sample_node();
+  auto now = before;
+  now.set_uptime_ns(before.uptime_ns() + 2'000'000'000);  // 2 s later
+  auto& port = *now.mutable_ports(0);
+  port.set_frames_in(1200 + 20'000);
+  port.set_frames_out(1100 + 1);
+  port.set_bytes_in(1'572'864 + 25'000'000);
+  port.mutable_link()->set_replays(20 + 6);
+  port.mutable_drops(0)->set_count(4 + 3);
+  const auto all = rates(before, now);
+  EXPECT_EQ(
+      "PORT  NAME    LINK  FRAMES/s IN  FRAMES/s OUT            IN      OUT  REPLAYS/s  DROPS/s\n"
+      "   0  trunk0  up          10000           0.5  100.0 Mbit/s  0 bit/s        3.0      1.5\n"
+      "   1  slot1   down            0             0       0 bit/s  0 bit/s          0        0\n"
+      "   2  old     down            0             0       0 bit/s  0 bit/s          0        0\n",
+      rates_text(all, false));
+  EXPECT_EQ(1e8, rates_json(all).at("ports").at(0).at("bits_in_per_s").as_double());
+}
+
+TEST(Rates, NeedTimeToHavePassed) {
+  EXPECT_TRUE(rates(sample_node(), sample_node()).empty());
+}
+
+}  // namespace
+}  // namespace mtl::tools

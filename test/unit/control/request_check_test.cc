@@ -1,0 +1,117 @@
+#include "control/request_check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "mtlink/control.pb.h"
+
+namespace mtl::control {
+namespace {
+
+using mtlink::control::Request;
+
+struct Case {
+  const char* what;
+  std::function<void(Request&)> fill;
+  const char* error;  ///< nullptr: accepted
+};
+
+// The ranges are those of control.proto, of N3 and of section 4's field widths.
+const Case kCases[] = {
+    {"lowest node", [](Request& r) { r.mutable_ping()->set_node(1); }, nullptr},
+    {"highest node", [](Request& r) { r.mutable_ping()->set_node(65534); }, nullptr},
+    {"no node", [](Request& r) { r.mutable_ping()->set_bytes(1); },
+     "ping.node is 0, it must be from 1 to 65534"},
+    {"longest ping",
+     [](Request& r) {
+       r.mutable_ping()->set_node(1);
+       r.mutable_ping()->set_bytes(1400);
+     },
+     nullptr},
+    {"too long a ping",
+     [](Request& r) {
+       r.mutable_ping()->set_node(1);
+       r.mutable_ping()->set_bytes(1401);
+     },
+     "ping.bytes is 1401, it must be from 0 to 1400"},
+    {"partition",
+     [](Request& r) {
+       r.mutable_ping()->set_node(1);
+       r.mutable_ping()->set_partition(65536);
+     },
+     "ping.partition is 65536, it must be from 0 to 65535"},
+    {"entropy",
+     [](Request& r) {
+       r.mutable_trace()->set_node(1);
+       r.mutable_trace()->set_entropy(65536);
+     },
+     "trace.entropy is 65536, it must be from 0 to 65535"},
+    {"hop limit",
+     [](Request& r) {
+       r.mutable_ping()->set_node(1);
+       r.mutable_ping()->set_hop_limit(256);
+     },
+     "ping.hop_limit is 256, it must be from 0 to 255"},
+    {"timeout",
+     [](Request& r) {
+       r.mutable_ping()->set_node(1);
+       r.mutable_ping()->set_timeout_ms(60'001);
+     },
+     "ping.timeout_ms is 60001, it must be from 1 to 60000"},
+    {"hops",
+     [](Request& r) {
+       r.mutable_trace()->set_node(1);
+       r.mutable_trace()->set_max_hops(256);
+     },
+     "trace.max_hops is 256, it must be from 1 to 255"},
+    {"trace to no node", [](Request& r) { r.mutable_trace(); },
+     "trace.node is 0, it must be from 1 to 65534"},
+    {"highest port", [](Request& r) { r.mutable_set_port()->set_port(65534); }, nullptr},
+    {"no port", [](Request& r) { r.mutable_set_port()->set_port(65535); },
+     "set_port.port is 65535, it must be from 0 to 65534"},
+    {"all dropped",
+     [](Request& r) { r.mutable_set_impairment()->mutable_impairment()->set_drop_ppm(1'000'000); },
+     nullptr},
+    {"more than all",
+     [](Request& r) {
+       r.mutable_set_impairment()->mutable_impairment()->set_reorder_ppm(1'000'001);
+     },
+     "set_impairment.impairment.reorder_ppm is 1000001, it must be from 0 to 1000000"},
+    {"huge delay",
+     [](Request& r) { r.mutable_set_impairment()->mutable_impairment()->set_delay_us(60'000'001); },
+     "set_impairment.impairment.delay_us is 60000001, it must be from 0 to 60000000"},
+    {"too fast a watch", [](Request& r) { r.mutable_watch()->set_interval_ms(49); },
+     "watch.interval_ms is 49, it must be from 50 to 3600000"},
+    {"slot of no node's id", [](Request& r) { r.mutable_claim_slot()->set_node(65535); },
+     "claim_slot.node is 65535, it must be from 0 to 65534"},
+    {"any slot", [](Request& r) { r.mutable_claim_slot(); }, nullptr},
+    {"no call", [](Request&) {},
+     "the request has no call that this mtswitchd knows: use an mtctl of its version"},
+};
+
+TEST(RequestCheck, AcceptsTheRangesOfTheSchemaAndNothingElse) {
+  for (const auto& c : kCases) {
+    Request request;
+    c.fill(request);
+    const auto result = check_request(request);
+    EXPECT_EQ(c.error == nullptr, bool(result)) << c.what;
+    if (!result) {
+      EXPECT_EQ(c.error, result.error().message) << c.what;
+    }
+  }
+}
+
+TEST(RequestCheck, FillsInTheDefaultsOfTheSchema) {
+  Request request;
+  request.mutable_watch();
+  ASSERT_TRUE(check_request(request));
+  EXPECT_EQ(1000u, request.watch().interval_ms());
+  request.mutable_trace()->set_node(1);
+  ASSERT_TRUE(check_request(request));
+  EXPECT_EQ(16u, request.trace().max_hops());
+  EXPECT_EQ(1000u, request.trace().timeout_ms());
+}
+
+}  // namespace
+}  // namespace mtl::control

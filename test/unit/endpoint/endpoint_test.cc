@@ -1,0 +1,169 @@
+// Two endpoints joined by a local port, driven by hand: what the library promises its users.
+#include "endpoint/endpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/heap_pool.h"
+#include "network/packet.h"
+#include "phy/local_port.h"
+
+namespace mtl::endpoint {
+namespace {
+
+using namespace std::chrono_literals;
+
+Settings settings(std::uint16_t node, std::uint16_t mtu = 1024) {
+  Settings s;
+  s.link.node = NodeId{node};
+  s.link.port = PortId{0};
+  s.link.mac = {std::byte{2}, std::byte{0}, std::byte{0},
+                std::byte{0}, std::byte{0}, std::byte{static_cast<std::uint8_t>(node)}};
+  s.link.mtu = mtu;
+  s.link.cell = 64;
+  s.link.capacity.fill(64);
+  s.link.timers = link::lab_timers();
+  return s;
+}
+
+class Pair : public testing::Test {
+ protected:
+  Pair() {
+    auto pool_a = std::make_unique<HeapPool>(2000, 1100);
+    auto pool_b = std::make_unique<HeapPool>(2000, 1100);
+    auto port_a = phy::LocalPort::create({.name = "a", .max_frame = 1100}, *pool_a);
+    EXPECT_TRUE(port_a);
+    auto fds = (*port_a)->claim();
+    EXPECT_TRUE(fds);
+    auto port_b = phy::LocalPort::attach(std::move(*fds), "b", *pool_b);
+    EXPECT_TRUE(port_b);
+    Settings of_a = settings(1);
+    of_a.hop_limit = 15;  // odd: what goes to and fro ends at b
+    a = std::move(*Endpoint::open(of_a, std::move(pool_a), std::move(*port_a)));
+    b = std::move(*Endpoint::open(settings(2, 512), std::move(pool_b), std::move(*port_b)));
+    b->on_datagram([this](const Datagram& d) {
+      got.push_back({d.payload.begin(), d.payload.end()});
+      last = d;
+    });
+  }
+  /// Lets both work until `done`; false: nothing moved any more for a long time.
+  bool run(const std::function<bool()>& done) {
+    const Time until = a->clock().now() + 20s;
+    while (!done()) {
+      if (a->clock().now() > until) return false;
+      const bool moved = a->progress() | b->progress();
+      if (!moved) a->wait(1ms);
+    }
+    return true;
+  }
+  bool up() {
+    return run([&] { return a->usable() && b->usable(); });
+  }
+  static std::vector<std::byte> bytes(std::size_t n, std::uint8_t seed) {
+    std::vector<std::byte> v(n);
+    for (std::size_t i = 0; i < n; ++i) v[i] = std::byte(static_cast<std::uint8_t>(seed + i));
+    return v;
+  }
+
+  std::unique_ptr<Endpoint> a, b;
+  std::vector<std::vector<std::byte>> got;
+  Datagram last;
+};
+
+TEST_F(Pair, DatagramsArriveOnceInOrderAndUnaltered) {
+  ASSERT_TRUE(up());
+  std::size_t sent = 0;
+  ASSERT_TRUE(run([&] {
+    while (sent < 5000 &&
+           a->send({NodeId{2}, Partition{0}, 3},
+                   bytes(sent % 400, static_cast<std::uint8_t>(sent))) == Send::kTaken) {
+      ++sent;
+    }
+    return got.size() == 5000;
+  }));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i], bytes(i % 400, static_cast<std::uint8_t>(i))) << i;
+  }
+  EXPECT_EQ(last.src, NodeId{1});
+  EXPECT_EQ(last.entropy, 3);
+}
+
+TEST_F(Pair, NothingIsTakenWhileTheLinkIsDown) {
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(10, 0)), Send::kLinkDown);
+  EXPECT_EQ(a->max_payload(), 0u);
+  ASSERT_TRUE(up());
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(10, 0)), Send::kTaken);
+}
+
+TEST_F(Pair, TheLongestPayloadIsTheSmallerMtuLessHeaderAndCrc) {
+  ASSERT_TRUE(up());
+  EXPECT_EQ(a->max_payload(), 512u - 16);
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(497, 0)), Send::kTooLong);
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(496, 0)), Send::kTaken);
+  ASSERT_TRUE(run([&] { return !got.empty(); }));
+  EXPECT_EQ(got[0].size(), 496u);
+}
+
+TEST_F(Pair, N13_MoreThanTheBoundIsRefusedAndGoesOnLater) {
+  ASSERT_TRUE(up());
+  int taken = 0;
+  while (a->send({NodeId{2}}, bytes(8, 1)) == Send::kTaken) ++taken;
+  EXPECT_EQ(taken, 256);  // Settings::own_limit: nothing has left before progress()
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(8, 1)), Send::kQueueFull);
+  ASSERT_TRUE(run([&] { return got.size() == 256; }));
+  EXPECT_EQ(a->send({NodeId{2}}, bytes(8, 1)), Send::kTaken);
+}
+
+TEST_F(Pair, ARefusalTellsWhoDroppedAndWhat) {
+  ASSERT_TRUE(up());
+  // Each knows the other as its only way on, so a packet for nobody goes to and fro until the hop
+  // limit ends it, at node 2.
+  std::vector<std::byte> packet;
+  NodeId from;
+  bool exceeded = false;
+  a->on_refusal([&](const Refusal& r) {
+    exceeded = r.hop_limit_exceeded;
+    packet.assign(r.packet.begin(), r.packet.end());
+    from = r.from;
+  });
+  EXPECT_EQ(a->send({NodeId{9}}, bytes(16, 7)), Send::kTaken);
+  ASSERT_TRUE(run([&] { return !packet.empty(); }));
+  EXPECT_TRUE(exceeded);
+  EXPECT_EQ(from, NodeId{2});
+  ASSERT_EQ(packet.size(), 28u);
+  const network::Header h = network::decode(packet);
+  EXPECT_EQ(h.dst, NodeId{9});
+  EXPECT_EQ(h.src, NodeId{1});
+}
+
+TEST_F(Pair, CloseIsToldToThePeer) {
+  ASSERT_TRUE(up());
+  a->close();
+  ASSERT_TRUE(run([&] { return !b->usable(); }));
+  const auto& downs = b->link().counters().downs;
+  EXPECT_EQ(downs[static_cast<std::size_t>(link::DownReason::kPeerClose)].get() +
+                downs[static_cast<std::size_t>(link::DownReason::kNoCarrier)].get(),
+            1u);
+}
+
+TEST(EndpointOpen, RefusesALinkThatThePortCannotCarry) {
+  auto pool = std::make_unique<HeapPool>(100, 1100);
+  auto port = phy::LocalPort::create({.name = "a", .max_frame = 1000}, *pool);
+  ASSERT_TRUE(port);
+  const auto opened = Endpoint::open(settings(1, 1024), std::move(pool), std::move(*port));
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("mtu 1024"), std::string::npos);
+}
+
+TEST(EndpointClaim, NamesAMissingDaemon) {
+  const auto claimed = Endpoint::claim({.control_socket = "/nonexistent/mtlink.sock"});
+  ASSERT_FALSE(claimed);
+  EXPECT_NE(claimed.error().message.find("/nonexistent/mtlink.sock"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mtl::endpoint

@@ -39,11 +39,11 @@ Sleeper::~Sleeper() {
 }
 
 void Sleeper::ring() {
-  // Pairs with the fence of prepare(): either the sleeper sees what was left before this call, or
-  // this call sees that it sleeps.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!asleep_.load(std::memory_order_relaxed)) return;
-  if (!asleep_.exchange(false)) return;  // one bell is enough
+  // asleep_ is changed by read-modify-writes alone, here and in prepare() and cancel(), so they
+  // stand in one order, each seeing what was before the last: either this one comes after
+  // prepare()'s and finds a sleeper, or prepare()'s comes after this one, and the sleeper sees what
+  // was left before it.
+  if (!asleep_.exchange(false, std::memory_order_acq_rel)) return;
   const std::uint64_t one = 1;
   // Can fail only if the counter is full, and then the bell rings already.
   [[maybe_unused]] const ssize_t n = write(bell_, &one, sizeof one);
@@ -60,13 +60,12 @@ bool Sleeper::prepare(std::span<phy::Port* const> ports) {
     }
     polled_.push_back({ports[i]->traits().wake_fd, POLLIN, 0});
   }
-  asleep_.store(true, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  asleep_.exchange(true, std::memory_order_acq_rel);
   return true;
 }
 
 void Sleeper::cancel(std::span<phy::Port* const> ports) {
-  asleep_.store(false, std::memory_order_relaxed);
+  asleep_.exchange(false, std::memory_order_acq_rel);
   for (phy::Port* port : ports) {
     if (port->traits().wake_fd >= 0) port->disarm();
   }

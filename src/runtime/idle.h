@@ -52,7 +52,7 @@ class Sleeper {
   Sleeper(const Sleeper&) = delete;
   Sleeper& operator=(const Sleeper&) = delete;
 
-  /// Wakes the sleeper if it sleeps or is about to; a fence and a load otherwise. Any thread.
+  /// Wakes the sleeper if it sleeps or is about to; one atomic exchange otherwise. Any thread.
   void ring();
 
   /// Announces the sleep and arms the ports' doorbells. False: a port has frames, do not sleep

@@ -89,6 +89,7 @@ class Daemon::Impl {
   void wait_for_interfaces();
   void wait_for_signal();
   void sample_later();
+  void tell_lost_events();
   void rearm();
   void dispatch();
   void reopen(PortId port);
@@ -117,6 +118,7 @@ class Daemon::Impl {
   asio::steady_timer deadline_{io_};
   asio::steady_timer sampling_{io_};
   std::unique_ptr<control::Server> server_;
+  std::uint64_t events_lost_ = 0;
   bool stopping_ = false;
 };
 
@@ -295,8 +297,19 @@ void Daemon::Impl::sample_later() {
     if (error) return;
     media_->sample();
     event_log_.flush(clock_.now());
+    tell_lost_events();
     sample_later();
   });
+}
+
+/// Workers do not wait for the control thread: what finds its ring full is lost, and said here.
+void Daemon::Impl::tell_lost_events() {
+  std::uint64_t lost = 0;
+  for (std::size_t w = 0; w < host_->workers(); ++w) lost += host_->host(w).events_lost();
+  if (lost == events_lost_) return;
+  log_.warning("events of workers lost: their lines and echo replies are missing",
+               {{"count", lost - events_lost_}});
+  events_lost_ = lost;
 }
 
 void Daemon::Impl::dispatch() {

@@ -167,7 +167,7 @@ void Link::enter_init(Time now) {
 
 void Link::enter_up(Time now) {
   state_ = State::kUp;
-  down_reason_ = DownReason::kNone;
+  if (counters_.ups.get() == 0) down_reason_ = DownReason::kNone;  // else why it last left UP
   init_at_ = kNever;
   init_fresh_due_ = false;
   init_due_ =

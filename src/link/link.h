@@ -132,6 +132,7 @@ class Link {
 
   // What others may know.
   State state() const { return state_; }
+  /// Why the link is DOWN, or last left UP; kNone while it is UP for the first time.
   DownReason down_reason() const { return down_reason_; }
   bool enabled() const { return enabled_; }
   bool carrier() const { return carrier_; }

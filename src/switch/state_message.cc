@@ -90,7 +90,7 @@ void set_link_counts(const PortReading& r, msg::LinkState& out) {
 
 void set_link(const PortReading& r, const link::Config& config, msg::LinkState& out) {
   out.set_state(link::name(r.state));
-  if (r.state != link::State::kUp) out.set_down_reason(link::name(r.down_reason));
+  if (r.down_reason != link::DownReason::kNone) out.set_down_reason(link::name(r.down_reason));
   if (r.peer) {
     out.set_peer_node(r.peer->node.value());
     out.set_peer_port(r.peer->port.value());

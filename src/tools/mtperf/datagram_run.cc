@@ -237,6 +237,8 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
   r.set_seed(options_.seed);
   r.set_seconds(std::chrono::duration<double>(sending).count());
   r.set_link_ups(endpoint_.link().counters().ups.get());
+  r.set_link_packets_back(endpoint_.link().counters().packets_back.get());
+  r.set_dropped_here(endpoint_.counters().drops.get(Drop::kNoRoute));
   r.set_link_replays(endpoint_.link().counters().replays.get());
   auto& t = *r.mutable_total();
   bool all_finished = true;

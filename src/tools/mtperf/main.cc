@@ -102,6 +102,10 @@ void print_report(const mtlink::perf::DatagramReport& r) {
              "longest gap ms");
   for (const auto& p : r.peers()) print_row(std::to_string(p.node()), p, r.seconds());
   print_row("total", r.total(), r.seconds());
+  if (r.link_packets_back() != 0) {
+    fmt::print("this endpoint's link died: {} packets handed back, {} dropped here (no_route)\n",
+               r.link_packets_back(), r.dropped_here());
+  }
   for (const auto& fault : r.faults()) fmt::print("fault: {}\n", fault);
   fmt::print("{}\n", r.ok() ? "ok: every datagram arrived, unaltered" : "FAILED");
 }

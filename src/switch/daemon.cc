@@ -92,6 +92,7 @@ class Daemon::Impl {
   void tell_lost_events();
   void rearm();
   void dispatch();
+  void handle(const Event& event);
   void reopen(PortId port);
   void close_links();
   std::vector<phy::MbufPool*> all_pools() const;
@@ -312,15 +313,17 @@ void Daemon::Impl::tell_lost_events() {
   events_lost_ = lost;
 }
 
+void Daemon::Impl::handle(const Event& event) {
+  if (event.kind == Event::Kind::kLink) {
+    event_log_.link(event);
+  } else {
+    target_->echo(event);
+  }
+}
+
 void Daemon::Impl::dispatch() {
   bell_.take();
-  host_->dispatch([this](const Event& event) {
-    if (event.kind == Event::Kind::kLink) {
-      event_log_.link(event);
-    } else {
-      target_->echo(event);
-    }
-  });
+  host_->dispatch([this](const Event& event) { handle(event); });
   rearm();
 }
 
@@ -378,7 +381,7 @@ void Daemon::Impl::close_links() {
         },
         [&asked] { asked = true; });
     while (!asked) {
-      host_->dispatch([](const Event&) {});
+      host_->dispatch([this](const Event& event) { handle(event); });
       std::this_thread::sleep_for(milliseconds(1));
     }
     drained = left->load() == 0;
@@ -398,9 +401,7 @@ void Daemon::Impl::stop() {
     host_->stop();
     for (unsigned w = 0; w < host_->workers(); ++w) eal_->join(w);
     working_ = false;
-    host_->dispatch([this](const Event& event) {
-      if (event.kind == Event::Kind::kLink) event_log_.link(event);
-    });
+    host_->dispatch([this](const Event& event) { handle(event); });
     log_final(plan_, *host_, clock_.now(), log_);
   }
   error_code ignored;

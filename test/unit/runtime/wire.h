@@ -107,6 +107,16 @@ inline network::NodeConfig node_config(std::uint16_t node, std::uint16_t ports,
   return config;
 }
 
+/// For links between threads: a thread that the machine does not run for a while ends no link.
+inline network::NodeConfig patient(network::NodeConfig config) {
+  for (network::PortConfig& port : config.ports) {
+    port.link.timers = link::lab_timers();
+    port.link.timers.dead_interval = std::chrono::hours(1);
+    port.link.timers.replay_limit = 1'000'000;
+  }
+  return config;
+}
+
 /// A route for each of `dsts` through the port of the same place in `ports`.
 inline network::RouteTable routes(std::vector<std::pair<std::uint16_t, std::uint16_t>> dst_port,
                                   std::size_t ports) {

@@ -14,6 +14,7 @@ namespace mtl::runtime {
 namespace {
 
 using test::node_config;
+using test::patient;
 using test::routes;
 using test::TestNode;
 using test::Wire;
@@ -150,8 +151,8 @@ TEST(WorkerTraffic, NothingIsAllocatedWhileItFlows) {
   constexpr std::uint32_t kDatagrams = 5'000;
   const Clock clock;
   Wire wire;
-  TestNode sender(node_config(1, 1), routes({{2, 0}}, 1));
-  TestNode receiver(node_config(2, 1), routes({{1, 0}}, 1));
+  TestNode sender(patient(node_config(1, 1)), routes({{2, 0}}, 1));
+  TestNode receiver(patient(node_config(2, 1)), routes({{1, 0}}, 1));
   WirePort sender_port(wire.a_to_b, wire.b_to_a, sender.pool);
   WirePort receiver_port(wire.b_to_a, wire.a_to_b, receiver.pool);
   Worker sending(IdleConfig{}, sender.loop, clock);

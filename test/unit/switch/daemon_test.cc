@@ -39,6 +39,17 @@ namespace msg = mtlink::control;
 using runtime::test::TestNode;
 
 constexpr PortId kPort0{0};
+/// So that a machine that does not run a process for a while ends no link and no call.
+constexpr const char* kPatience = "timers { dead_interval_us: 3600000000 replay_limit: 1000000 }";
+constexpr std::uint32_t kPatienceMs = 60'000;
+/// The driver's fanout group is (pid xor interface index), and one for two interfaces of a
+/// namespace is refused: indices far apart keep processes that are started together apart.
+constexpr const char* kMakeVeth =
+    "ip link add va index 1000 type veth peer name vb index 9000 && ip link set va up && "
+    "ip link set vb up";
+constexpr const char* kMakeVethAgain =
+    "ip link add va index 1001 type veth peer name vb index 9001 && ip link set va up && "
+    "ip link set vb up";
 
 /// A directory of its own for each test.
 class Directory {
@@ -225,6 +236,8 @@ class Endpoint {
     link.mtu = static_cast<std::uint16_t>(grant.mtu());
     link.cell = static_cast<std::uint16_t>(grant.cell());
     link.timers = link::lab_timers();
+    link.timers.dead_interval = std::chrono::hours(1);
+    link.timers.replay_limit = 1'000'000;
     return config;
   }
   static network::RouteTable default_route() {
@@ -249,7 +262,9 @@ class Slots : public testing::Test {
   std::string config(const std::string& socket_name) const {
     return "node: 1\nname: \"sw\"\ncontrol { socket: \"" + (directory / socket_name).string() +
            "\" }\n"
-           "defaults { mtu: 1500 }\n"
+           "defaults { mtu: 1500 " +
+           kPatience +
+           " }\n"
            "slots { port: 0 name: \"a\" node: 11 }\n"
            "slots { port: 1 name: \"b\" node: 12 }\n"
            "routes { dst: 11 tiers { hops { port: 0 } } }\n"
@@ -274,11 +289,11 @@ class Slots : public testing::Test {
     request.mutable_get_node();
     return call(request).node();
   }
-  msg::PingResult ping(std::uint32_t node, std::uint32_t timeout_ms = 5000) {
+  msg::PingResult ping(std::uint32_t node) {
     msg::Request request;
     request.mutable_ping()->set_node(node);
     request.mutable_ping()->set_bytes(100);
-    request.mutable_ping()->set_timeout_ms(timeout_ms);
+    request.mutable_ping()->set_timeout_ms(kPatienceMs);
     return call(request).ping();
   }
   static void expect_books(const msg::NodeState& node) {
@@ -329,12 +344,13 @@ TEST_F(Slots, N11_PingAndTraceFindTheEndpoint) {
   EXPECT_EQ(reply.from(), 11u);
   EXPECT_GT(reply.round_trip_ns(), 0u);
   EXPECT_EQ(ping(1).outcome(), msg::PingResult::REPLY) << "itself";
-  // No route, and an error never goes to the node itself (N11): nothing answers.
-  EXPECT_EQ(ping(99, 50).outcome(), msg::PingResult::TIMEOUT);
+  const msg::PingResult nowhere = ping(99);
+  EXPECT_EQ(nowhere.outcome(), msg::PingResult::UNREACHABLE) << "no route here";
+  EXPECT_EQ(nowhere.from(), 1u);
 
   msg::Request request;
   request.mutable_trace()->set_node(11);
-  request.mutable_trace()->set_timeout_ms(5000);
+  request.mutable_trace()->set_timeout_ms(kPatienceMs);
   const msg::Response hop = call(request);
   EXPECT_EQ(hop.trace().hop(), 1u);
   EXPECT_TRUE(hop.trace().last());
@@ -409,7 +425,7 @@ TEST_F(Slots, RoutesAreReplacedAllOrNothing) {
   route->set_dst(12);
   route->add_tiers()->add_hops()->set_port(1);
   EXPECT_EQ(call(request).error(), "");
-  EXPECT_EQ(ping(11, 50).outcome(), msg::PingResult::TIMEOUT) << "its route is gone";
+  EXPECT_EQ(ping(11).outcome(), msg::PingResult::UNREACHABLE) << "its route is gone";
   route->mutable_tiers(0)->mutable_hops(0)->set_port(7);
   EXPECT_NE(call(request).error().find("7"), std::string::npos);
   route->mutable_tiers(0)->mutable_hops(0)->set_port(1);
@@ -510,10 +526,7 @@ TEST_F(Slots, AMissingInterfaceIsNamedBeforeAnythingStarts) {
 class Trunk : public testing::Test {
  protected:
   static bool private_namespace() {
-    static const bool made = unshare(CLONE_NEWNET) == 0 &&
-                             std::system(
-                                 "ip link add va type veth peer name vb && ip link set va up "
-                                 "&& ip link set vb up") == 0;
+    static const bool made = unshare(CLONE_NEWNET) == 0 && std::system(kMakeVeth) == 0;
     return made;
   }
   void SetUp() override {
@@ -525,7 +538,7 @@ class Trunk : public testing::Test {
         << "node: " << node << "\ncontrol { socket: \"" << (directory / (name + ".sock")).string()
         << "\" }\nports { port: 0 af_packet { interface: \""
         << interface << "\" } peer_node: " << peer << " }\nroutes { dst: " << peer
-        << " tiers { hops { port: 0 } } }\n";
+        << " tiers { hops { port: 0 } } }\ndefaults { " << kPatience << " }\n";
   }
   std::vector<std::string> arguments(const std::string& name) const {
     return {"--config", (directory / (name + ".textproto")).string()};
@@ -547,7 +560,7 @@ class Trunk : public testing::Test {
     if (!client) return {};
     msg::Request request;
     request.mutable_ping()->set_node(node);
-    request.mutable_ping()->set_timeout_ms(5000);
+    request.mutable_ping()->set_timeout_ms(kPatienceMs);
     auto response = client->call(request);
     return response ? response->ping() : msg::PingResult();
   }
@@ -634,9 +647,7 @@ TEST_F(Trunk, APortWhoseInterfaceIsMadeAnewComesUpAgain) {
   until_up();
   ASSERT_EQ(std::system("ip link del va"), 0);
   while (state("one").ports(0).fault().empty()) std::this_thread::yield();
-  ASSERT_EQ(std::system("ip link add va type veth peer name vb && ip link set va up && "
-                        "ip link set vb up"),
-            0);
+  ASSERT_EQ(std::system(kMakeVethAgain), 0);
   until_up();
   EXPECT_EQ(ping("one", 2).outcome(), msg::PingResult::REPLY);
   EXPECT_EQ(state("one").ports(0).fault(), "");

@@ -16,6 +16,7 @@ namespace mtl::switchd {
 namespace {
 
 using runtime::test::node_config;
+using runtime::test::patient;
 using runtime::test::routes;
 using runtime::test::TestNode;
 
@@ -31,7 +32,7 @@ class SwitchOfTwo {
       pools_.push_back(std::make_unique<HeapPool>(2048, 2048));
     }
     NodeHost::Config config;
-    config.node = node_config(kSwitch, 2, shards);
+    config.node = patient(node_config(kSwitch, 2, shards));
     config.table = routes({{1, 0}, {2, 1}}, 2);
     for (const auto& pool : pools_) config.pools.push_back(pool.get());
     config.buffers = 2048 * shards;
@@ -51,6 +52,7 @@ class SwitchOfTwo {
     host->stop();
     for (std::thread& thread : threads_) thread.join();
     host->dispatch([](const Event&) {});
+    host.reset();  // gives its buffers back to the pools
   }
 
   runtime::Worker& worker(std::uint16_t id) { return endpoints_[id - 1u]->worker; }
@@ -124,7 +126,7 @@ class SwitchOfTwo {
  private:
   struct Endpoint {
     Endpoint(std::uint16_t id, const runtime::Clock& clock)
-        : node(node_config(id, 1), routes({{1, 0}, {2, 0}, {kSwitch, 0}}, 1)),
+        : node(patient(node_config(id, 1)), routes({{1, 0}, {2, 0}, {kSwitch, 0}}, 1)),
           worker(runtime::IdleConfig{}, node.loop, clock) {}
     TestNode node;
     runtime::Worker worker;
@@ -363,7 +365,21 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
       kPort0, [](ShardHost& h, Time now) { h.cut(kPort0, now); }, [&] { done = true; });
   fabric.until([&] { return done; });
   EXPECT_EQ(losses(), before + 1);
-  fabric.exchange(1, 2, 100);  // and comes back, the medium having carrier
+  // It comes back, the medium having carrier. What endpoint 1 sent before it heard of that would be
+  // lost there: it has no other way (N9).
+  const auto ups = [&] {
+    std::uint64_t n = 0;
+    for (const ShardReading& r : fabric.read()) {
+      for (const PortReading& p : r.ports) {
+        if (p.port == kPort0 && p.state == link::State::kUp) n = p.ups;
+      }
+    }
+    return n;
+  };
+  while (ups() != 2) {
+  }
+  fabric.come_up();
+  fabric.exchange(1, 2, 100);
 }
 
 // N9: what an ended link hands back goes another way, and how long that took is told. Endpoint 2
@@ -376,10 +392,11 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
       {NodeId(2), {{network::NextHop{PortId(1), 0}}, {network::NextHop{PortId(0), 0}}}}};
   fabric.host->tables().publish(std::move(*network::RouteTable::build(by_two_ways, 2)), {});
   fabric.until([&] { return fabric.host->tables().reclaim() == 0; });
-  std::atomic<bool> stands_still{false}, go_on{false};
+  std::atomic<bool> stands_still{false}, go_on{false}, went_on{false};
   fabric.worker(2).post([&](Time) {
     stands_still = true;
     while (!go_on) std::this_thread::yield();
+    went_on = true;
   });
   fabric.until([&] { return stands_still.load(); });
   fabric.on_endpoint(1, [&](TestNode& n, Time now) { EXPECT_TRUE(n.send(2, 1, 200, now)); });
@@ -406,6 +423,7 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
   }
   EXPECT_EQ(rerouted, 1u);
   go_on = true;
+  fabric.until([&] { return went_on.load(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, NodeHostOf, testing::Values(1u, 2u));

@@ -110,7 +110,7 @@ TracePort read_port(const JsonField& field, std::size_t index, NodeId node) {
   link.cell = number_as<std::uint16_t>(field["cell"], 1, max_of<std::uint16_t>);
   link.window = number_as<std::uint16_t>(field["window"], 1, link::kMaxWindow);
   read_capacity(field["capacity"], link.capacity);
-  link.mark_cells = 0;  // N12: never, in traces
+  link.mark_bytes = 0;  // N12: never, in traces
   port.bring_ups = read_bring_ups(field);
   link.timers = read_timers(field["timers"]);
   if (const auto edge = field.find("edge")) port.config.edge = read_edge(*edge);

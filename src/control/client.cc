@@ -40,7 +40,7 @@ Error connect_error(const std::string& path, int error) {
 }
 
 /// Appends the descriptors that came with `message`.
-void keep_fds(msghdr& message, std::vector<UniqueFd>& fds) {
+void keep_fds(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -48,7 +48,7 @@ void keep_fds(msghdr& message, std::vector<UniqueFd>& fds) {
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      UniqueFd kept(fd);
+      Fd kept(fd);
       // A peer that sends more than a grant's, byte by byte, must not fill our table.
       if (fds.size() <= kGrantFds) fds.push_back(std::move(kept));
     }
@@ -60,7 +60,7 @@ void keep_fds(msghdr& message, std::vector<UniqueFd>& fds) {
 Result<Client> Client::connect(const std::string& path, Milliseconds timeout) {
   const auto address = socket_address(path);
   if (!address) return address.error();
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return connect_error(path, errno);
   // connect() waits while the daemon's backlog is full, for so long (many endpoints may start at
   // once).

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "control/framing.h"
-#include "control/unique_fd.h"
 #include "mtlink/control.pb.h"
 
 namespace mtl::control {
@@ -14,8 +14,8 @@ namespace mtl::control {
 /// What a claimed slot gives the process; the slot is held while the client's connection lives.
 struct SlotLease {
   mtlink::control::SlotGrant grant;
-  UniqueFd memory;    ///< memfd with both rings
-  UniqueFd doorbell;  ///< the process's end of the doorbell (a socket pair)
+  Fd memory;    ///< memfd with both rings
+  Fd doorbell;  ///< the process's end of the doorbell (a socket pair)
 };
 
 /// A blocking client of the control API, for mtctl and for endpoints: plain socket calls, no
@@ -46,7 +46,7 @@ class Client {
   bool gone() const;
 
  private:
-  Client(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Client(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   using Deadline = std::chrono::steady_clock::time_point;
 
   Result<void> send_all(const std::string& bytes, Deadline deadline);
@@ -56,8 +56,8 @@ class Client {
   Error broken(const std::string& what);
 
   std::string path_;
-  UniqueFd fd_;
-  std::vector<UniqueFd> received_;  ///< descriptors that came with the answer being read
+  Fd fd_;
+  std::vector<Fd> received_;  ///< descriptors that came with the answer being read
 };
 
 }  // namespace mtl::control

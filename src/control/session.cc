@@ -221,7 +221,7 @@ void Session::answer_error(const std::string& message) {
   send(response, {}, More::kNo);
 }
 
-void Session::send(const Response& response, std::vector<UniqueFd> fds, More more) {
+void Session::send(const Response& response, std::vector<Fd> fds, More more) {
   call_open_ = more == More::kYes && !close_when_drained_;
   auto bytes = frame(response, kMaxResponse);
   if (!bytes) return refuse(bytes.error().message);

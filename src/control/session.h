@@ -38,7 +38,7 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Outgoing {
     std::string bytes;
     std::size_t sent = 0;
-    std::vector<UniqueFd> fds;
+    std::vector<Fd> fds;
   };
   enum class More { kNo, kYes };  ///< whether further answers to the same request follow
 
@@ -56,7 +56,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void watch_for_hangup();
 
   void answer_error(const std::string& message);
-  void send(const mtlink::control::Response& response, std::vector<UniqueFd> fds, More more);
+  void send(const mtlink::control::Response& response, std::vector<Fd> fds, More more);
   void pump();
   bool write_some(Outgoing& out);
   void drained();

@@ -34,12 +34,12 @@ std::string directory_of(const std::string& path) {
 
 /// Opens the socket's directory, made if missing, and locks it: two that start at once must not
 /// remove each other's fresh socket as stale. The lock is held for the few calls of open() alone.
-Result<UniqueFd> lock_directory(const std::string& directory) {
+Result<Fd> lock_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error(
         fmt::format("cannot make the directory {} for the control socket", directory),
         "make it, or set control.socket to another path");
-  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0)
     return errno_error(fmt::format("cannot open the directory {} of the control socket", directory),
@@ -72,7 +72,7 @@ Result<void> remove_stale(const std::string& path, const sockaddr_un& address) {
                     "another path",
                     path)};
   // Non-blocking: a live server whose backlog is full says EAGAIN instead of making us wait.
-  UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return errno_error("cannot make a socket", "raise the limit of open files");
   const auto* target = reinterpret_cast<const sockaddr*>(&address);
   if (::connect(probe.get(), target, sizeof address) == 0 || errno == EAGAIN)
@@ -98,7 +98,7 @@ Result<ListeningSocket> ListeningSocket::open(const std::string& path) {
   if (!lock) return lock.error();
   if (const auto stale = remove_stale(path, *address); !stale) return stale.error();
 
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return errno_error("cannot make a socket", "raise the limit of open files");
   // Linux gives a socket's mode, less the umask, to the path at bind(). So it is owner-only from
   // its first instant, without touching the umask, which belongs to all threads.

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/fd.h"
 #include "base/result.h"
-#include "control/unique_fd.h"
 
 namespace mtl::control {
 
@@ -29,11 +29,11 @@ class ListeningSocket {
   const std::string& path() const { return path_; }
 
  private:
-  ListeningSocket(std::string path, UniqueFd fd, dev_t device, ino_t inode)
+  ListeningSocket(std::string path, Fd fd, dev_t device, ino_t inode)
       : path_(std::move(path)), fd_(std::move(fd)), device_(device), inode_(inode) {}
 
   std::string path_;
-  UniqueFd fd_;
+  Fd fd_;
   dev_t device_;
   ino_t inode_;
 };

@@ -3,9 +3,9 @@
 #include <functional>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "control/unique_fd.h"
 #include "mtlink/control.pb.h"
 
 namespace mtl::control {
@@ -20,7 +20,7 @@ using Answer = std::function<void(Result<T>)>;
 struct SlotClaim {
   PortId port;
   mtlink::control::SlotGrant grant;
-  std::vector<UniqueFd> fds;  ///< kGrantFds of them
+  std::vector<Fd> fds;  ///< kGrantFds of them
 };
 
 /// What the control server serves: a running node. The calls come on the server's thread, their

@@ -113,7 +113,7 @@ Send Endpoint::send(const Address& to, std::size_t size,
                   packet->data);
   fill({packet->data + network::kHeader, size});
   network::seal(packet->bytes());
-  if (shard_.submit(packet, clock_.now()) == network::Submit::kTaken) return Send::kTaken;
+  if (shard_.submit(packet, time()) == network::Submit::kTaken) return Send::kTaken;
   give_back(packet);
   return Send::kQueueFull;
 }
@@ -127,7 +127,11 @@ Send Endpoint::send(const Address& to, std::span<const std::byte> payload) {
 bool Endpoint::progress() {
   const Time now = clock_.now();
   if (slot_ != nullptr && now >= look_at_) keep_slot(now);
-  return loop_.pass(now);
+  in_pass_ = true;
+  pass_now_ = now;
+  const bool busy = loop_.pass(now);
+  in_pass_ = false;
+  return busy;
 }
 
 /// The daemon may be gone (killed, restarted): then the link has no carrier until the slot is ours

@@ -134,6 +134,9 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   bool work(Time now) override;
 
   void hand_over(const Buffer& packet);
+  /// Within a pass its time: what a handler sends must not be later than what the pass does after
+  /// it.
+  Time time() const { return in_pass_ ? pass_now_ : clock_.now(); }
 
   runtime::Clock clock_;
   runtime::RandomStock random_;
@@ -150,6 +153,8 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   std::function<void(const Refusal&)> refused_;
   Time look_at_{};  ///< when to look at the slot's daemon next
   std::uint64_t reclaims_ = 0;
+  bool in_pass_ = false;
+  Time pass_now_{};
 };
 
 }  // namespace mtl::endpoint

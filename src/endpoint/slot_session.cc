@@ -106,7 +106,7 @@ std::uint32_t SlotSession::buffers() const {
 }
 
 Result<std::unique_ptr<phy::LocalPort>> SlotSession::attach(BufferPool& pool) {
-  phy::LocalPortFds fds{phy::Fd(lease_.memory.release()), phy::Fd(lease_.doorbell.release())};
+  phy::LocalPortFds fds{Fd(lease_.memory.release()), Fd(lease_.doorbell.release())};
   return phy::LocalPort::attach(std::move(fds), lease_.grant.name(), pool);
 }
 

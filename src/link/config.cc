@@ -14,6 +14,8 @@ const char* fault(const Config& config) {
   if (config.window == 0 || config.window > kMaxWindow) return "window must be 1..16384 (L6)";
   if (config.send_window == 0 || config.send_window > kMaxWindow)
     return "send_window must be 1..16384";
+  if (CellSize(config.cell).cells(config.mtu) > kMaxCapacitySum)
+    return "a packet of mtu bytes takes more than 32767 cells: enlarge cell";
   if (sum > kMaxCapacitySum) return "the sum of the capacities must not exceed 32767 (L6)";
   if (t.ack_every == 0) return "ack_every must not be 0";
   for (const Duration d : {t.init_interval, t.keepalive_interval, t.dead_interval, t.ack_delay,

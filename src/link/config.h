@@ -64,7 +64,8 @@ struct Config {
   std::uint16_t send_window = 1024;
   std::array<std::uint16_t, kVcs> capacity{16, 16, 16, 16,
                                            16, 16, 16, 16};  ///< cells; sum <= 32767
-  std::uint32_t mark_cells = 0;  ///< N12: CE behind more of the peer's cells than that; 0: never
+  /// N12: CE behind more cells of the peer's than so many bytes take; 0: never.
+  std::uint32_t mark_bytes = 0;
   Timers timers;
 };
 

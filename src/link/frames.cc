@@ -25,8 +25,11 @@ bool Link::next_frame(Time now, FrameOut& out) {
     return true;
   }
   if (state_ != State::kUp) return false;
-  return make_again(now, out) || make_nack(now, out) || make_data(now, out) ||
-         make_status(now, out);
+  if (make_again(now, out) || make_nack(now, out)) return true;
+  // L26 orders the frames of one event. A STATUS that an earlier one asked for is not to wait
+  // behind new DATA for as long as a busy port has no room for both.
+  if (status_due_since_ < now && make_status(now, out)) return true;
+  return make_data(now, out) || make_status(now, out);
 }
 
 bool Link::wants_to_send() const {
@@ -191,6 +194,7 @@ bool Link::make_status(Time now, FrameOut& out) {
     arm(poll_time());
   }
   answer_due_ = false;
+  status_due_since_ = poll_due_ ? status_due_since_ : kNever;
   out.packet = nullptr;
   out.min_length = kMinFrame;
   encode(status, out.head.data() + kFrameHeader);

@@ -163,6 +163,7 @@ void Link::enter_init(Time now) {
   timeouts_ = 0;
   nack_by_timer_ = nack_more_ = answer_due_ = poll_due_ = ack_due_ = keepalive_due_ = false;
   credit_due_ = 0;
+  status_due_since_ = kNever;
 }
 
 void Link::enter_up(Time now) {
@@ -173,7 +174,7 @@ void Link::enter_up(Time now) {
   init_due_ =
       init_told_ != peer_->nonce;  // L6: an INIT first unless one with this peer_nonce went out
   sender_.reset(peer_->window);
-  answer_due_ = true;
+  ask_for_status(answer_due_, now);
   up_since_ = last_poll_ = last_valid_ = last_sent_ = now;
   for (std::size_t v = 0; v < kVcs; ++v) {  // 0 counts as told before the first STATUS (L23)
     if (allocation_[v] != told_[v]) {
@@ -302,6 +303,7 @@ void Link::on_init_in_init(const Init& init, const std::byte* frame, Time now) {
   }
   peer_ = init;
   peer_cell_ = CellSize{init.cell};
+  mark_cells_ = config_.mark_bytes == 0 ? kNeverMark : (config_.mark_bytes - 1) / init.cell + 1;
   link_mtu_ = std::min(config_.mtu, init.mtu);
   if (!config_.peer_mac) {
     Mac source;
@@ -320,7 +322,10 @@ void Link::on_init_in_init(const Init& init, const std::byte* frame, Time now) {
 
 void Link::on_init_in_up(const Init& init, const std::byte* frame, Time now) {
   if (init.nonce == peer_->nonce) {  // L7
-    if (!heard_) init_due_ = answer_due_ = true;
+    if (!heard_) {
+      init_due_ = true;
+      ask_for_status(answer_due_, now);
+    }
     return;
   }
   if (const auto drop = refuse(init)) {

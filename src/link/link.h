@@ -150,6 +150,9 @@ class Link {
   /// unacknowledged.
   std::uint32_t queued() const { return queued_; }
   std::uint32_t queued_cells(Vc vc) const { return queue_cells_[vc.value()]; }
+  /// N12: cells queued on a VC beyond which a packet that follows is marked; the most there is:
+  /// never.
+  std::uint32_t mark_cells() const { return mark_cells_; }
   std::uint32_t queued_own() const { return queued_own_; }
   std::uint32_t unacknowledged() const { return sender_.outstanding(); }
   std::uint32_t held() const { return receiver_.held(); }
@@ -230,6 +233,7 @@ class Link {
   std::optional<Init> peer_;     ///< as L6 took it last
   std::optional<Mac> peer_mac_;  ///< configured or learned
   CellSize peer_cell_{1};
+  std::uint32_t mark_cells_ = kNeverMark;
   std::uint16_t link_mtu_ = 0;
   std::uint32_t init_told_ = 0;  ///< peer_nonce of the last INIT sent in this bring-up
   Time init_at_ = kNever;        ///< next INIT
@@ -278,13 +282,20 @@ class Link {
   Time last_poll_{};
   Time last_sent_{};
 
+  static constexpr std::uint32_t kNeverMark = 0xFFFFFFFF;
+  void ask_for_status(bool& duty, Time now) {
+    duty = true;
+    if (status_due_since_ == kNever) status_due_since_ = now;
+  }
+
   // Duties of the session, from events to next_frame().
   bool nack_by_timer_ = false;
-  bool nack_more_ = false;       ///< a NACK did not hold all that was due
-  bool answer_due_ = false;      ///< STATUS on UP, to an INIT or a POLL (L23)
-  bool poll_due_ = false;        ///< STATUS with POLL
-  bool ack_due_ = false;         ///< after a duplicate, or ack_delay
-  std::uint8_t credit_due_ = 0;  ///< VCs whose clock has run out
+  bool nack_more_ = false;          ///< a NACK did not hold all that was due
+  Time status_due_since_ = kNever;  ///< when the oldest of the next two began to be due
+  bool answer_due_ = false;         ///< STATUS on UP, to an INIT or a POLL (L23)
+  bool poll_due_ = false;           ///< STATUS with POLL
+  bool ack_due_ = false;            ///< after a duplicate, or ack_delay
+  std::uint8_t credit_due_ = 0;     ///< VCs whose clock has run out
   bool keepalive_due_ = false;
 
   // Round trip and what follows it (L19, L27).

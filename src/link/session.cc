@@ -93,10 +93,8 @@ void Link::on_data(const Header& header, Buffer* buffer, Time now) {
       break;
     case Receiver::Place::kNext:
     case Receiver::Place::kAhead:
-      if (!((accepted_[vc] + cells) == allocation_[vc] ||
-            (accepted_[vc] + cells).before(allocation_[vc]))) {
-        drop = Drop::kOverCredit;
-      }
+      // L22: what is accepted never passes the allocation, so the difference is what is left of it.
+      if (cells > allocation_[vc].since(accepted_[vc])) drop = Drop::kOverCredit;
       break;
   }
   if (drop) {
@@ -158,7 +156,7 @@ void Link::on_status(const Header& header, std::span<const std::byte> body, Time
   if (header.flags & kFlagEcho) {  // L19
     sample_round_trip(Duration{static_cast<std::uint32_t>(wire_clock(now) - status.t_echo)});
   }
-  if (header.flags & kFlagPoll) answer_due_ = true;  // L18a
+  if (header.flags & kFlagPoll) ask_for_status(answer_due_, now);  // L18a
 }
 
 void Link::on_nack(std::span<const std::byte> body) {
@@ -182,6 +180,7 @@ void Link::sample_round_trip(Duration sample) {
   const Duration wait = 2 * rtt_ + 4 * rtt_var_;  // L27
   replay_timeout_ = std::clamp(wait + t.ack_delay, t.adaptive_min, t.adaptive_max);
   nack_interval_ = std::clamp(wait, t.adaptive_min, t.adaptive_max);
+  arm(exact_deadline());  // a shorter interval brings forward what is running already
 }
 
 void Link::submit(Buffer* packet, Time now) {

@@ -76,7 +76,7 @@ Time Link::poll_time() const {
 
 bool Link::expire_poll(Time now) {
   if (state_ != State::kUp || poll_due_ || poll_time() > now) return false;
-  poll_due_ = true;
+  ask_for_status(poll_due_, now);
   return true;
 }
 

@@ -23,10 +23,12 @@ bool Node::take_error(Time now) {
   const auto second = static_cast<std::uint64_t>(nanos(now) / kSecond);
   std::uint64_t seen = errors_.load(std::memory_order_relaxed);
   for (;;) {
-    const bool same = seen >> kCountBits == second;
+    // A shard whose pass began before the second's end counts in the one that another has begun.
+    const std::uint64_t counted = std::max(seen >> kCountBits, second);
+    const bool same = seen >> kCountBits == counted;
     const std::uint64_t made = same ? seen & ((1U << kCountBits) - 1) : 0;
     if (made >= kErrorsPerSecond) return false;
-    if (errors_.compare_exchange_weak(seen, second << kCountBits | (made + 1),
+    if (errors_.compare_exchange_weak(seen, counted << kCountBits | (made + 1),
                                       std::memory_order_relaxed)) {
       return true;
     }

@@ -89,7 +89,7 @@ struct ShardCounters {
   Counter delivered;   ///< taken by this node, answered requests included
   Counter passed_in;   ///< packets to be queued, from other shards
   Counter passed_out;  ///< packets to be queued, to other shards
-  Counter rerouted;    ///< handed back by a link and routed again (N9)
+  Counter rerouted;    ///< handed back by a link and queued again (N9)
   Counter forwarded;   ///< packets from links queued on a link or passed to another shard
   Counter marked;      ///< CE set (N12)
   Counter replies;     ///< echo replies made

@@ -258,8 +258,7 @@ void Shard::queue(Buffer* packet, Hop hop) {
     owner_.pass(node_.config().ports[hop.port.value()].shard, packet);
     return;
   }
-  const std::uint32_t mark_cells = link->config().mark_cells;
-  if (mark_cells != 0 && link->queued_cells(hop.vc) > mark_cells &&
+  if (link->queued_cells(hop.vc) > link->mark_cells() &&
       packet->pool->exclusive(*packet)) {  // N12; a device may still read a packet handed back
     packet->data[kFlags] |= std::byte{kFlagCe};
     counters_.marked.add();
@@ -270,8 +269,7 @@ void Shard::queue(Buffer* packet, Hop hop) {
 
 /// N9, and what comes too late from another shard.
 void Shard::route_again(Buffer* packet) {
-  counters_.rerouted.add();
-  send(packet, choose(*packet, packet->notes.layer));
+  if (send(packet, choose(*packet, packet->notes.layer))) counters_.rerouted.add();
 }
 
 /// The way in of N5: why the packet is to be dropped, if it is.

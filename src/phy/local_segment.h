@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
+#include "base/fd.h"
 #include "base/result.h"
-#include "phy/fd.h"
 
 /// The shared memory of a local port: its layout, its making, and the doorbell beside it. What the
 /// words mean and how they are kept is LocalPort's.

@@ -107,7 +107,7 @@ void draw_link(link::Config& config, const Style& style, Random& random) {
     capacity = log16(random, std::min<std::uint64_t>(least, most), most);
   }
   if (!style.uniform && random.chance(100'000)) config.capacity[random.below(kVcs)] = 0;
-  config.mark_cells = random.chance(300'000) ? log32(random, 1, least * 2) : 0;
+  config.mark_bytes = random.chance(300'000) ? log32(random, 1, least * 2) * config.cell : 0;
 }
 
 Mac mac_of(std::uint32_t node, std::uint32_t port) {

@@ -61,7 +61,7 @@ network::NodeConfig config() {
     port.link.port = PortId{p};
     port.link.mtu = 512;
     port.link.window = 16;
-    port.link.mark_cells = p;
+    port.link.mark_bytes = p;
     if (p == 1) port.edge = network::Edge{{NodeId{9}}, {Partition{0}}};
     node.ports.push_back(port);
   }

@@ -91,7 +91,7 @@ void LinkPlanner::plan_cell() {
   const Said mark = said(&LinkDefaults::has_mark_bytes, &LinkDefaults::mark_bytes, "mark_bytes",
                          kDefaultMarkBytes);
   // Rounded up, so that few bytes do not come to mean "never".
-  out_.mark_cells = mark.value / out_.cell + (mark.value % out_.cell == 0 ? 0 : 1);
+  out_.mark_bytes = static_cast<std::uint32_t>(mark.value);
 }
 
 void LinkPlanner::plan_windows() {

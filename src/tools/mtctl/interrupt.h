@@ -3,7 +3,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "control/unique_fd.h"
+#include "base/fd.h"
 
 namespace mtl::tools {
 
@@ -19,7 +19,7 @@ class Interrupt {
 
  private:
   sigset_t before_{};
-  control::UniqueFd fd_;
+  Fd fd_;
 };
 
 }  // namespace mtl::tools

@@ -16,21 +16,27 @@ constexpr Duration kLinger = 300ms;  ///< answers a peer's END again after the o
 
 }  // namespace
 
+/// Numbers that a named drop accounts for: refused, and not arrived by another way (L9).
+std::uint64_t DatagramRun::Peer::explained() const {
+  return static_cast<std::uint64_t>(
+      std::count_if(refused_numbers.begin(), refused_numbers.end(),
+                    [&](std::uint64_t number) { return !arrivals.has(number); }));
+}
+
 bool DatagramRun::Peer::complete() const {
-  return total && arrivals.received() + refused_there >= *total;
+  return total && refused_numbers.size() >= refused_there && lost() == 0;
 }
 
 std::uint64_t DatagramRun::Peer::lost() const {
   if (!total) return 0;
-  const std::uint64_t known = arrivals.received() + refused_there;
+  const std::uint64_t known = arrivals.received() + explained();
   return *total > known ? *total - known : 0;
 }
 
 DatagramRun::DatagramRun(endpoint::Endpoint& endpoint, const DatagramOptions& options)
     : endpoint_(endpoint), options_(options) {
-  // Runs of one seed differ by node, and by start: what an earlier run left is told apart.
-  run_ = options.seed << 32 ^ std::uint64_t{endpoint.node().value()} << 16 ^
-         static_cast<std::uint64_t>(nanos(endpoint.clock().now()));
+  run_ = static_cast<std::uint64_t>(nanos(endpoint.clock().now()));
+  stream_ = stream_of(endpoint.node());
   peers_.resize(options.peers.size());
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     peers_[i].node = options.peers[i];
@@ -40,12 +46,16 @@ DatagramRun::DatagramRun(endpoint::Endpoint& endpoint, const DatagramOptions& op
   endpoint_.on_refusal([this](const endpoint::Refusal& r) { on_refusal(r); });
 }
 
+std::uint64_t DatagramRun::stream_of(NodeId sender) const {
+  return options_.seed << 16 ^ sender.value();
+}
+
 mtlink::perf::DatagramReport DatagramRun::run(const volatile std::sig_atomic_t& stop) {
-  if (!greet()) return report(Duration::zero());
+  if (!greet(stop)) return report(Duration::zero());
   const Time start = endpoint_.clock().now();
   send_all(stop);
   const Duration sending = endpoint_.clock().now() - start;
-  finish();
+  finish(stop);
   return report(sending);
 }
 
@@ -61,7 +71,7 @@ bool DatagramRun::tell(Peer& peer, Kind kind, std::uint64_t number, std::uint64_
 }
 
 /// Waits for the link and for every peer, and learns their runs.
-bool DatagramRun::greet() {
+bool DatagramRun::greet(const volatile std::sig_atomic_t& stop) {
   const Time until = endpoint_.clock().now() + options_.patience;
   Time again{};
   for (;;) {
@@ -69,6 +79,10 @@ bool DatagramRun::greet() {
     const bool all =
         std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.greeted && p.run; });
     if (all) return true;
+    if (stop != 0) {
+      faults_.emplace_back("stopped before every peer had answered");
+      return false;
+    }
     if (now >= until) break;
     if (now >= again && endpoint_.usable()) {
       again = now + kRepeat;
@@ -98,13 +112,13 @@ bool DatagramRun::sending_over(Time start, Time now) const {
 
 bool DatagramRun::send_data(Peer& peer) {
   const std::uint64_t number = peer.sent;
-  const std::size_t size = size_of(run_, number, options_.size_least, options_.size_most);
+  const std::size_t size = size_of(stream_, number, options_.size_least, options_.size_most);
   // A flow keeps its entropy; consecutive numbers take the flows in turn.
   const auto entropy = static_cast<std::uint16_t>(number % options_.flows);
   const auto sent =
       endpoint_.send({peer.node, options_.partition, entropy}, size, [&](std::span<std::byte> out) {
         encode({Kind::kData, number, run_, 0}, out);
-        fill_content(run_, number, out.subspan(kHeaderBytes));
+        fill_content(stream_, number, out.subspan(kHeaderBytes));
       });
   if (sent != endpoint::Send::kTaken) return false;
   ++peer.sent;
@@ -147,7 +161,7 @@ void DatagramRun::send_all(const volatile std::sig_atomic_t& stop) {
 }
 
 /// Tells every peer how much was sent until it has answered, and waits for what is still to come.
-void DatagramRun::finish() {
+void DatagramRun::finish(const volatile std::sig_atomic_t& stop) {
   last_news_ = endpoint_.clock().now();
   Time again{};
   Time linger = kNever;
@@ -157,11 +171,13 @@ void DatagramRun::finish() {
                                   [](const Peer& p) { return p.finished && p.total; });
     if (over && linger == kNever && endpoint_.pending() == 0) linger = now + kLinger;
     if (now >= linger) return;
-    if (now - last_news_ >= options_.patience) break;
+    if (stop > 1 || now - last_news_ >= options_.patience) break;
     if (now >= again) {
       again = now + kRepeat;
       for (Peer& peer : peers_) {
-        if (!peer.finished) tell(peer, Kind::kEnd, peer.sent, peer.refused);
+        if (peer.finished) continue;
+        tell_refused(peer);
+        tell(peer, Kind::kEnd, peer.sent, peer.refused.size());
       }
     }
     step(std::min<Duration>(again - now, 10ms));
@@ -169,6 +185,30 @@ void DatagramRun::finish() {
   for (const Peer& peer : peers_) {
     if (peer.finished && peer.answered) continue;
     faults_.push_back("node " + std::to_string(peer.node.value()) + " fell silent before the end");
+  }
+}
+
+/// The numbers that echo errors came about, as many to a datagram as fit.
+void DatagramRun::tell_refused(Peer& peer) {
+  const std::size_t most =
+      (std::min<std::size_t>(endpoint_.max_payload(), 1024) - kHeaderBytes) / 8;
+  for (auto next = peer.refused.begin(); next != peer.refused.end();) {
+    std::vector<std::uint64_t> some;
+    while (next != peer.refused.end() && some.size() < most) some.push_back(*next++);
+    endpoint_.send({peer.node, options_.partition, 0}, kHeaderBytes + 8 * some.size(),
+                   [&](std::span<std::byte> out) {
+                     encode({Kind::kRefused, some.size(), run_, 0}, out);
+                     for (std::size_t i = 0; i < some.size(); ++i) {
+                       store64(out.data() + kHeaderBytes + 8 * i, some[i]);
+                     }
+                   });
+  }
+}
+
+void DatagramRun::on_refused(Peer& peer, std::span<const std::byte> payload) {
+  for (std::size_t at = 0; at + 8 <= payload.size(); at += 8) {
+    if (peer.refused_numbers.size() >= Arrivals::kWindow) return;
+    peer.refused_numbers.insert(load64(payload.data() + at));
   }
 }
 
@@ -198,6 +238,9 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
         peer.answered = tell(peer, Kind::kEndAck, peer.arrivals.received()) || peer.answered;
       }
       break;
+    case Kind::kRefused:
+      if (peer.run == header->run) on_refused(peer, datagram.payload.subspan(kHeaderBytes));
+      break;
     case Kind::kEndAck:
       peer.finished = true;
       last_news_ = endpoint_.clock().now();
@@ -206,10 +249,9 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
 }
 
 void DatagramRun::on_data(Peer& peer, const Header& header, std::span<const std::byte> payload) {
-  const std::size_t size =
-      size_of(header.run, header.number, options_.size_least, options_.size_most);
-  if (payload.size() != size ||
-      !content_ok(header.run, header.number, payload.subspan(kHeaderBytes))) {
+  const std::uint64_t stream = stream_of(peer.node);
+  const std::size_t size = size_of(stream, header.number, options_.size_least, options_.size_most);
+  if (payload.size() != size || !content_ok(stream, header.number, payload.subspan(kHeaderBytes))) {
     ++peer.altered;
     return;
   }
@@ -228,7 +270,7 @@ void DatagramRun::on_refusal(const endpoint::Refusal& refusal) {
   const network::Header h = network::decode(refusal.packet);
   const auto known = index_.find(h.dst.value());
   if (!dropped || dropped->kind != Kind::kData || known == index_.end()) return;
-  ++peers_[known->second].refused;
+  peers_[known->second].refused.insert(dropped->number);
 }
 
 mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
@@ -247,7 +289,7 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     p.set_node(peer.node.value());
     p.set_sent(peer.sent);
     p.set_sent_bytes(peer.sent_bytes);
-    p.set_refused(peer.refused);
+    p.set_refused(peer.refused.size());
     p.set_finished(peer.finished);
     p.set_received(peer.arrivals.received());
     p.set_received_bytes(peer.received_bytes);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,7 +34,8 @@ struct DatagramOptions {
 class DatagramRun {
  public:
   DatagramRun(endpoint::Endpoint& endpoint, const DatagramOptions& options);
-  /// Runs to the end; `stop` (a signal) ends the sending early.
+  /// Runs to the end. `stop` counts signals: the first ends greeting or sending, a second also the
+  /// waiting for the peers.
   mtlink::perf::DatagramReport run(const volatile std::sig_atomic_t& stop);
 
  private:
@@ -43,7 +45,7 @@ class DatagramRun {
     bool greeted = false;
     std::uint64_t sent = 0;
     std::uint64_t sent_bytes = 0;
-    std::uint64_t refused = 0;
+    std::set<std::uint64_t> refused;  ///< numbers, each once
     bool finished = false;
     // Receiving.
     std::optional<std::uint64_t> run;  ///< the peer's, by its HELLO
@@ -52,10 +54,12 @@ class DatagramRun {
     std::uint64_t altered = 0;
     Time last_arrival{};
     Duration longest_gap{0};
-    std::optional<std::uint64_t> total;  ///< that it sent, by its END
-    std::uint64_t refused_there = 0;
-    bool answered = false;  ///< its END, by our END-ACK
+    std::optional<std::uint64_t> total;       ///< that it sent, by its END
+    std::uint64_t refused_there = 0;          ///< of them, as many numbers follow in kRefused
+    std::set<std::uint64_t> refused_numbers;  ///< that have come
+    bool answered = false;                    ///< its END, by our END-ACK
     bool complete() const;
+    std::uint64_t explained() const;
     std::uint64_t lost() const;
   };
 
@@ -63,17 +67,22 @@ class DatagramRun {
   void on_data(Peer& peer, const Header& header, std::span<const std::byte> payload);
   void on_refusal(const endpoint::Refusal& refusal);
   bool tell(Peer& peer, Kind kind, std::uint64_t number, std::uint64_t extra = 0);
-  bool greet();
+  bool greet(const volatile std::sig_atomic_t& stop);
   void send_all(const volatile std::sig_atomic_t& stop);
   bool send_data(Peer& peer);
   bool sending_over(Time start, Time now) const;
-  void finish();
+  void finish(const volatile std::sig_atomic_t& stop);
+  void tell_refused(Peer& peer);
+  void on_refused(Peer& peer, std::span<const std::byte> payload);
+  std::uint64_t stream_of(NodeId sender) const;
   void step(Duration longest);
   mtlink::perf::DatagramReport report(Duration sending) const;
 
   endpoint::Endpoint& endpoint_;
   DatagramOptions options_;
-  std::uint64_t run_;  ///< of this process: seed and node
+  std::uint64_t run_;  ///< tells this run's datagrams from an earlier one's
+  std::uint64_t
+      stream_;  ///< of our content and sizes: by seed and node, so that a run can be repeated
   std::vector<Peer> peers_;
   std::unordered_map<std::uint16_t, std::size_t> index_;
   Time last_news_{};  ///< when something came that brings the end nearer

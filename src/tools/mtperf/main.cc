@@ -18,7 +18,7 @@ using mtl::mtperf::DatagramOptions;
 
 volatile std::sig_atomic_t g_stop = 0;
 void on_signal(int) {
-  g_stop = 1;
+  g_stop = g_stop + 1;
 }
 
 struct Arguments {
@@ -107,7 +107,14 @@ void print_report(const mtlink::perf::DatagramReport& r) {
                r.link_packets_back(), r.dropped_here());
   }
   for (const auto& fault : r.faults()) fmt::print("fault: {}\n", fault);
-  fmt::print("{}\n", r.ok() ? "ok: every datagram arrived, unaltered" : "FAILED");
+  if (!r.ok()) {
+    fmt::print("FAILED\n");
+  } else if (r.total().refused() != 0) {
+    fmt::print("ok: nothing lost without a name, nothing altered; {} refused on the way\n",
+               r.total().refused());
+  } else {
+    fmt::print("ok: every datagram arrived, unaltered\n");
+  }
 }
 
 void print_json(const mtlink::perf::DatagramReport& r) {

@@ -43,7 +43,7 @@ std::optional<Header> decode_head(std::span<const std::byte> payload) {
   if (payload.size() < kNumberedBytes || load32(payload.data()) != kMagic) return std::nullopt;
   const std::uint32_t kind = load32(payload.data() + 4);
   if (kind < static_cast<std::uint32_t>(Kind::kHello) ||
-      kind > static_cast<std::uint32_t>(Kind::kEndAck)) {
+      kind > static_cast<std::uint32_t>(Kind::kRefused)) {
     return std::nullopt;
   }
   return Header{.kind = static_cast<Kind>(kind), .number = load64(payload.data() + 8)};
@@ -74,6 +74,10 @@ bool content_ok(std::uint64_t run, std::uint64_t number, std::span<const std::by
 std::size_t size_of(std::uint64_t run, std::uint64_t number, std::size_t least, std::size_t most) {
   const std::uint64_t span = most - least + 1;
   return least + word(run, number, ~std::uint64_t{0}) % span;
+}
+
+bool Arrivals::has(std::uint64_t number) const {
+  return number < next_ && (next_ - number > kWindow || seen_[number % kWindow]);
 }
 
 Arrivals::What Arrivals::add(std::uint64_t number) {

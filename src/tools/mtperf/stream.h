@@ -15,8 +15,10 @@ enum class Kind : std::uint8_t {
   kHello = 1,  ///< is there somebody? repeated until answered
   kHelloAck = 2,
   kData = 3,    ///< number, then content from the seed
-  kEnd = 4,     ///< number: how many DATA were sent; extra: how many of them were refused by name
+  kEnd = 4,     ///< number: how many DATA were sent; extra: how many of them were refused, of which
+                ///< kRefused tells the numbers
   kEndAck = 5,  ///< number: how many of them were received
+  kRefused = 6,  ///< behind the header: numbers (u64) of DATA that a named drop ended on the way
 };
 
 /// First bytes of every payload. The first 16 of a packet's payload come back in an echo error, so
@@ -41,6 +43,7 @@ void fill_content(std::uint64_t run, std::uint64_t number, std::span<std::byte> 
 bool content_ok(std::uint64_t run, std::uint64_t number, std::span<const std::byte> content);
 
 /// Payload size of DATA `number`: uniform in [least, most], the same at both ends.
+/// `run` of these three is the seed of a sender's stream, the same in each of its runs.
 std::size_t size_of(std::uint64_t run, std::uint64_t number, std::size_t least, std::size_t most);
 
 /// Which numbers have come: each is told from a copy of it as long as it is at most kWindow behind
@@ -52,6 +55,8 @@ class Arrivals {
 
   enum class What : std::uint8_t { kNew, kCopy };
   What add(std::uint64_t number);
+  /// Whether `number` has come; also true of what is too far behind to be known.
+  bool has(std::uint64_t number) const;
   std::uint64_t received() const { return received_; }
   std::uint64_t copies() const { return copies_; }
   std::uint64_t out_of_order() const { return out_of_order_; }

@@ -58,8 +58,8 @@ class Impostor {
  private:
   ScratchDirectory directory_;
   ListeningSocket listening_;
-  UniqueFd fd_;
-  UniqueFd connection_;
+  Fd fd_;
+  Fd connection_;
 };
 
 Result<mtlink::control::Response> ask(Client& client,

@@ -92,7 +92,7 @@ class FakeTarget : public Target {
   std::vector<mtlink::control::TraceHop> hops;
   std::string fail;           ///< not empty: every call is answered by this error
   bool keep_answers = false;  ///< pings and claims are not answered; the test calls what is kept
-  std::vector<UniqueFd> grant_fds;
+  std::vector<Fd> grant_fds;
   mtlink::control::SlotGrant grant;
   PortId slot{7};
 

@@ -63,7 +63,7 @@ class RawConnection {
   void close() { fd_.reset(); }
 
  private:
-  UniqueFd fd_;
+  Fd fd_;
 };
 
 std::string length_prefix(std::uint32_t length) {
@@ -247,8 +247,8 @@ TEST(ControlServer, TellsOfAnAnswerThatIsTooLong) {
 
 // ---- slots
 
-UniqueFd memfd_with(const std::string& text) {
-  UniqueFd fd(::memfd_create("slot", MFD_CLOEXEC));
+Fd memfd_with(const std::string& text) {
+  Fd fd(::memfd_create("slot", MFD_CLOEXEC));
   EXPECT_EQ(static_cast<ssize_t>(text.size()), ::write(fd.get(), text.data(), text.size()));
   return fd;
 }
@@ -285,7 +285,7 @@ TEST(ControlServer, ClosesItsCopiesOfPassedDescriptors) {
   FakeDaemon daemon;
   int ends[2];
   ASSERT_EQ(0, ::pipe2(ends, O_CLOEXEC));
-  const UniqueFd read_end(ends[0]);
+  const Fd read_end(ends[0]);
   put_grant(daemon);
   daemon.on_server([&] { daemon.target.grant_fds[0].reset(ends[1]); });
   auto client = connect(daemon);

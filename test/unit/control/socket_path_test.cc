@@ -60,7 +60,7 @@ TEST(ListeningSocket, RefusesADirectoryThatEveryoneMayWrite) {
 /// As kill -9 does: the socket's end is closed, its path stays.
 void leave_stale_socket(const std::string& path) {
   const auto address = *socket_address(path);
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(0, ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
   ASSERT_EQ(0, ::listen(fd.get(), 1));
 }

@@ -14,6 +14,31 @@ TEST(Status, L18a_PollIsAnsweredAtOnceWithoutPoll) {
   EXPECT_EQ(h.sent.size(), 1u);
 }
 
+TEST(Status, L18a_AnAnswerDoesNotWaitBehindDataOfLaterEvents) {
+  Harness h;
+  h.come_up(100);
+  const auto frame_in = [&](std::vector<std::byte> bytes) {  // arrives while the port has no room
+    Buffer* b = h.pool.take();
+    std::memcpy(b->data, bytes.data(), bytes.size());
+    b->length = static_cast<std::uint32_t>(bytes.size());
+    h.link.receive(b, h.now);
+  };
+  std::vector<std::byte> body(kStatusBody);
+  Status status;
+  for (auto& allocation : status.allocation) allocation = CellCount{100};
+  encode(status, body.data());
+  frame_in(h.frame({.kind = Kind::kStatus, .epoch = h.epoch, .flags = kFlagPoll}, body));
+  for (int i = 0; i < 5; ++i) {
+    h.now += 1us;
+    h.link.submit(h.make(), h.now);
+  }
+  FrameOut out;
+  ASSERT_TRUE(h.link.next_frame(h.now, out));
+  EXPECT_EQ(out.kind, Kind::kStatus);
+  ASSERT_TRUE(h.link.next_frame(h.now, out));
+  EXPECT_EQ(out.kind, Kind::kData);
+}
+
 TEST(RoundTrip, L19_SampleIsOurClockLessTheEcho) {
   Harness h;
   h.come_up();
@@ -192,6 +217,15 @@ TEST(Credit, L22_MoreThanAllocatedIsOverCredit) {
   h.data(8);
   EXPECT_EQ(h.drops(Drop::kOverCredit), 1u);
   EXPECT_EQ(h.delivered.size(), 8u);
+}
+
+TEST(Credit, L22_APacketOfMoreCellsThanHalfTheSpaceIsNoConfiguration) {
+  Config c = Harness::base_config();
+  c.cell = 1;
+  c.mtu = 32768;
+  EXPECT_NE(fault(c), nullptr);
+  c.mtu = 32767;
+  EXPECT_EQ(fault(c), nullptr);
 }
 
 TEST(Credit, L22_HeldFramesCountTowardsTheAllocation) {
@@ -378,6 +412,26 @@ TEST(Timers, L27_FollowTheRoundTripWithinTheirBounds) {
     h.status_of(0, {8, 8, 8, 8, 8, 8, 8, 8}, 0, kFlagEcho, 0, 99'999'000);  // 1 us
   }
   EXPECT_EQ(h.link.nack_interval(), Duration(1ms));
+}
+
+TEST(Timers, L27_AShorterIntervalBringsForwardWhatIsRunning) {
+  Config c = Harness::base_config();
+  c.timers.adaptive = true;
+  c.timers.adaptive_min = 1ms;
+  c.timers.adaptive_max = 20ms;
+  c.timers.nack_interval = 20ms;
+  c.timers.dead_interval = 10s;
+  c.timers.keepalive_interval = 5s;
+  Harness h(c);
+  h.come_up();
+  h.now = Time{100ms};
+  h.data(1);  // 0 is missing, and listed now
+  h.run_for(300us);
+  for (int i = 0; i < 100; ++i) {
+    h.status_of(0, {8, 8, 8, 8, 8, 8, 8, 8}, 0, kFlagEcho, 0, wire_clock(h.now) - 1000);  // 1 us
+  }
+  EXPECT_EQ(h.link.nack_interval(), Duration(1ms));
+  EXPECT_LE(h.link.next_deadline(), Time{101ms});
 }
 
 TEST(Timers, L27_AreAsGivenWhenNotAdaptive) {

@@ -33,6 +33,14 @@ TEST(Arrivals, TheWindowMovesOnWithoutMistakingNewNumbersForOldOnes) {
   EXPECT_EQ(a.add(5), Arrivals::What::kCopy);  // too far behind to be known
 }
 
+TEST(Arrivals, SaysWhatHasCome) {
+  Arrivals a;
+  a.add(3);
+  EXPECT_TRUE(a.has(3));
+  EXPECT_FALSE(a.has(2));
+  EXPECT_FALSE(a.has(4));
+}
+
 TEST(Payload, HeaderComesBack) {
   std::array<std::byte, 40> bytes{};
   encode({Kind::kEnd, 7, 0x1122334455667788, 9}, bytes);

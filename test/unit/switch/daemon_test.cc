@@ -170,7 +170,7 @@ class Endpoint {
     }
     grant = lease->grant;
     node = std::make_unique<TestNode>(node_config(), default_route());
-    phy::LocalPortFds fds{phy::Fd(lease->memory.release()), phy::Fd(lease->doorbell.release())};
+    phy::LocalPortFds fds{Fd(lease->memory.release()), Fd(lease->doorbell.release())};
     auto port = phy::LocalPort::attach(std::move(fds), slot, node->pool);
     if (!port) {
       error = port.error().message;

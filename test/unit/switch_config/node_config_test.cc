@@ -102,7 +102,7 @@ TEST(NodeConfig, LinkDefaultsAreThoseOfTheSchema) {
   EXPECT_EQ(link.window, 256);
   EXPECT_EQ(link.send_window, 1024);
   EXPECT_THAT(link.capacity, testing::Each(64));  // 4 x 6 cells are less than 64
-  EXPECT_EQ(link.mark_cells, 256U);               // 64 KiB of 256 bytes
+  EXPECT_EQ(link.mark_bytes, 65536U);
   EXPECT_EQ(link.expect_node, node(2));
   EXPECT_FALSE(link.expect_port);
   EXPECT_FALSE(link.peer_mac);
@@ -156,8 +156,8 @@ ports { port: 1 af_packet { interface: "vb" }
   EXPECT_EQ(plan.node.ports[1].link.cell, 128);
   EXPECT_EQ(plan.node.ports[1].link.send_window, 77);
   EXPECT_THAT(plan.node.ports[1].link.capacity, ElementsAre(1000, 8, 8, 8, 8, 8, 8, 0));
-  EXPECT_EQ(plan.node.ports[0].link.mark_cells, 2U);  // 129 bytes, rounded up
-  EXPECT_EQ(plan.node.ports[1].link.mark_cells, 0U);  // never
+  EXPECT_EQ(plan.node.ports[0].link.mark_bytes, 129U);
+  EXPECT_EQ(plan.node.ports[1].link.mark_bytes, 0U);  // never
 }
 
 TEST(NodeConfig, TimersStartFromTheProfile) {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace mtl::phy {
+namespace mtl {
 
 /// A file descriptor that is closed when its owner goes. Movable; -1: none.
 class Fd {
@@ -13,24 +13,21 @@ class Fd {
   explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(other.release()) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = other.release();
-    }
+    if (this != &other) reset(other.release());
     return *this;
   }
   ~Fd() { reset(); }
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  /// Hands the descriptor to the caller, who closes it.
+  /// Gives the descriptor away: the caller closes it.
   int release() { return std::exchange(fd_, -1); }
-  void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  void reset(int fd = -1) {
+    if (const int old = std::exchange(fd_, fd); old >= 0) ::close(old);
   }
 
  private:
   int fd_ = -1;
 };
 
-}  // namespace mtl::phy
+}  // namespace mtl

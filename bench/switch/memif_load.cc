@@ -141,7 +141,8 @@ class Load {
     const std::uint64_t until = now() + cycles(seconds);
     while (now() < until) pass(options_.in_flight);
   }
-  /// Sends nothing new until everything has come or counts as lost.
+  /// Sends nothing new until everything has come or counts as lost (the very last burst may stay in
+  /// testpmd).
   void drain() {
     while (a_.sent() != b_.received() + lost_at_b_ || b_.sent() != a_.received() + lost_at_a_) {
       pass(0);
@@ -199,10 +200,11 @@ void measure(const Options& o) {
       static_cast<double>(Load::now() - begin) / static_cast<double>(rte_get_tsc_hz());
   const std::uint64_t received = load.received() - frames;
   const double idle_share = load.idle_share();
+  const std::uint64_t lost = load.lost();
   load.drain();
   std::printf("{\"frames\": %" PRIu64 ", \"seconds\": %.6f, \"lost\": %" PRIu64
               ", \"load_idle\": %.3f}\n",
-              received, seconds, load.lost(), idle_share);
+              received, seconds, lost, idle_share);
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }

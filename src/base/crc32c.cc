@@ -23,6 +23,8 @@ constexpr std::uint32_t kPolynomial = 0x82F63B78;
 // have no start-up cost (bench/crc).
 constexpr std::size_t kFoldFrom = 400;
 
+constexpr std::size_t kHeaderPart = 12;  // of the link header as L1 covers it; the network header
+
 constexpr std::size_t kSlices = 8;
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
@@ -87,6 +89,21 @@ __attribute__((target("sse4.2"))) std::uint32_t update_instruction(
   return state;
 }
 
+// Link header and network header, 12 bytes each (L1), as three words instead of two and two halves.
+__attribute__((target("sse4.2"))) std::uint32_t update_two_headers(std::uint32_t state,
+                                                                   const std::byte* first,
+                                                                   const std::byte* second) {
+  std::uint64_t begin, end;
+  std::uint32_t left, right;
+  std::memcpy(&begin, first, sizeof begin);
+  std::memcpy(&left, first + sizeof begin, sizeof left);
+  std::memcpy(&right, second, sizeof right);
+  std::memcpy(&end, second + sizeof right, sizeof end);
+  std::uint64_t wide = _mm_crc32_u64(state, begin);
+  wide = _mm_crc32_u64(wide, std::uint64_t{right} << 32 | left);
+  return static_cast<std::uint32_t>(_mm_crc32_u64(wide, end));
+}
+
 bool cpu_has_instruction() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("sse4.2") != 0;
@@ -100,10 +117,23 @@ std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> bytes
   return kHasInstruction ? update_instruction(state, bytes) : update_portable(state, bytes);
 }
 
+std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> first,
+                           std::span<const std::byte> second) {
+  if (kHasInstruction && first.size() == kHeaderPart && second.size() == kHeaderPart) {
+    return update_two_headers(state, first.data(), second.data());
+  }
+  return update_short(update_short(state, first), second);
+}
+
 #else
 
 std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> bytes) {
   return update_portable(state, bytes);
+}
+
+std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> first,
+                           std::span<const std::byte> second) {
+  return update_portable(update_portable(state, first), second);
 }
 
 #endif
@@ -150,7 +180,7 @@ std::uint32_t crc32c_short(std::span<const std::byte> bytes) {
 }
 
 std::uint32_t crc32c_short(std::span<const std::byte> first, std::span<const std::byte> second) {
-  return ~update_short(update_short(kStart, first), second);
+  return ~update_short(kStart, first, second);
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {

@@ -11,9 +11,9 @@ std::uint32_t FrameOut::write(std::byte* out) const {
     std::memcpy(out + n, packet->data, packet->length);
     n += packet->length;
   }
-  const std::uint32_t total = length();
-  std::memset(out + n, 0, total - n);
-  return total;
+  if (n >= min_length) return n;
+  std::memset(out + n, 0, min_length - n);
+  return min_length;
 }
 
 }  // namespace mtl::link

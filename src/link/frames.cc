@@ -16,7 +16,10 @@ std::size_t first_from(std::uint8_t mask, std::uint8_t turn) {
 }  // namespace
 
 bool Link::next_frame(Time now, FrameOut& out) {
-  if (make_close(out)) return true;
+  if (close_due_) {
+    make_close(out);
+    return true;
+  }
   if (state_ == State::kDown) return false;
   if (init_fresh_due_ || init_due_) {
     const bool fresh = init_fresh_due_;
@@ -25,7 +28,10 @@ bool Link::next_frame(Time now, FrameOut& out) {
     return true;
   }
   if (state_ != State::kUp) return false;
-  if (make_again(now, out) || make_nack(now, out)) return true;
+  // Most of the time only DATA waits: the rest is asked for before it is called.
+  if ((sender_.again_waits() && make_again(now, out)) || (nack_is_due() && make_nack(now, out))) {
+    return true;
+  }
   // L26 orders the frames of one event. A STATUS that an earlier one asked for is not to wait
   // behind new DATA for as long as a busy port has no room for both.
   if (status_due_since_ < now && make_status(now, out)) return true;
@@ -36,7 +42,7 @@ bool Link::wants_to_send() const {
   if (close_due_ || init_fresh_due_ || init_due_) return true;
   // Out of UP, what the session left behind waits for enter_init() to be cleared.
   return state_ == State::kUp &&
-         (sender_.again_waits() || receiver_.unlisted() != 0 || nack_by_timer_ || nack_more_ ||
+         (sender_.again_waits() || nack_is_due() ||
           (ready_ != 0 && heard_ && sender_.window_open()) || status_is_due());
 }
 
@@ -55,8 +61,7 @@ void Link::finish(const Header& header, FrameOut& out, Time now) {
   keepalive_due_ = false;  // L23: counted from the last frame of any kind
 }
 
-bool Link::make_close(FrameOut& out) {
-  if (!close_due_) return false;
+void Link::make_close(FrameOut& out) {
   std::byte* body = out.head.data() + kFrameHeader;
   store32(body, std::uint32_t{static_cast<std::uint8_t>(close_due_->reason)} << 24);
   const Header header{.kind = Kind::kClose, .epoch = close_due_->epoch, .length = kCloseBody};
@@ -69,7 +74,6 @@ bool Link::make_close(FrameOut& out) {
   out.min_length = kMinFrame;
   counters_.frames_out[static_cast<std::size_t>(Kind::kClose)].add();
   close_due_.reset();
-  return true;
 }
 
 /// `fresh`: the INIT of L4, made before anything of the peer was taken.
@@ -149,7 +153,6 @@ void Link::make_data_frame(Seq seq, Buffer* packet, bool replay, Time now, Frame
 }
 
 bool Link::make_nack(Time now, FrameOut& out) {
-  if (receiver_.unlisted() == 0 && !nack_by_timer_ && !nack_more_) return false;
   // L15: the timer's NACK also lists what is at least half the interval old.
   const Duration age = nack_by_timer_ ? nack_interval_ / 2 : nack_interval_;
   std::array<NackRange, kMaxNackRanges> ranges;

@@ -234,41 +234,38 @@ bool Link::foreign(const std::byte* frame) const {
 
 void Link::receive(Buffer* buffer, Time now) {
   const std::byte* frame = buffer->data;
-  std::optional<Drop> drop;
-  Decoded decoded;
-  if (buffer->length < kEthernetHeader) {
-    counters_.frames_seen.add();
-    drop = Drop::kMalformed;
-  } else if (load16(frame + 12) != config_.ether_type) {
+  if (buffer->length >= kEthernetHeader && load16(frame + 12) != config_.ether_type) {
     give_back(buffer);  // P2: not the link's, not counted
     return;
-  } else {
-    counters_.frames_seen.add();
-    if (foreign(frame)) {
-      drop = Drop::kForeign;
-    } else {
-      const DecodeResult result = decode(buffer->bytes(), config_.mtu);
-      drop = result.drop;
-      decoded = result.frame;
-    }
   }
-  if (!drop) {  // L3, last group
-    const bool init = decoded.header.kind == Kind::kInit;
-    const bool current =
-        init ? state_ != State::kDown : state_ == State::kUp && decoded.header.epoch == ours_.epoch;
-    if (!current) drop = Drop::kStale;
-  }
-  if (drop) {
-    counters_.drops.add(*drop);
-    give_back(buffer);
+  counters_.frames_seen.add();
+  if (buffer->length < kEthernetHeader) {
+    drop(Drop::kMalformed, buffer);
     return;
   }
-  counters_.frames_in[static_cast<std::size_t>(decoded.header.kind)].add();
-  if (decoded.header.kind == Kind::kInit) {
-    on_init(decode_init(decoded.body), frame, now);
+  if (foreign(frame)) {
+    drop(Drop::kForeign, buffer);
+    return;
+  }
+  const DecodeResult decoded = decode(buffer->bytes(), config_.mtu);
+  if (decoded.drop) {
+    drop(*decoded.drop, buffer);
+    return;
+  }
+  const Header& header = decoded.frame.header;
+  const bool init = header.kind == Kind::kInit;
+  const bool current =
+      init ? state_ != State::kDown : state_ == State::kUp && header.epoch == ours_.epoch;
+  if (!current) {  // L3, last group
+    drop(Drop::kStale, buffer);
+    return;
+  }
+  counters_.frames_in[static_cast<std::size_t>(header.kind)].add();
+  if (init) {
+    on_init(decode_init(decoded.frame.body), frame, now);
     give_back(buffer);
   } else {
-    on_session_frame(decoded, buffer, now);
+    on_session_frame(decoded.frame, buffer, now);
   }
 }
 

@@ -180,6 +180,10 @@ class Link {
   void on_init_in_up(const Init& init, const std::byte* frame, Time now);
   std::optional<Drop> refuse(const Init& init) const;
   bool foreign(const std::byte* frame) const;
+  void drop(Drop reason, Buffer* buffer) {
+    counters_.drops.add(reason);
+    give_back(buffer);
+  }
 
   // Frames of the session (session.cc).
   void on_session_frame(const Decoded& frame, Buffer* buffer, Time now);
@@ -206,7 +210,7 @@ class Link {
   }
 
   // Frames out (frames.cc).
-  bool make_close(FrameOut& out);
+  void make_close(FrameOut& out);
   void make_init(bool fresh, Time now, FrameOut& out);
   bool make_again(Time now, FrameOut& out);
   bool make_nack(Time now, FrameOut& out);
@@ -216,6 +220,7 @@ class Link {
   void finish(const Header& header, FrameOut& out, Time now);
   void tell_ack();
   void tell_allocation(std::size_t vc);
+  bool nack_is_due() const { return receiver_.unlisted() != 0 || nack_by_timer_ || nack_more_; }
   bool status_is_due() const;
 
   const Config config_;

@@ -81,5 +81,18 @@ TEST(Crc32c, L1_TwoPiecesAreTheirConcatenation) {
   }
 }
 
+// Twelve bytes each is what the link makes of every DATA, and has a way of its own.
+TEST(Crc32c, L1_LinkHeaderAndNetworkHeader) {
+  const Bytes bytes = noise(64);
+  const auto all = std::span<const std::byte>(bytes);
+  for (std::size_t at = 0; at < 8; ++at) {
+    const auto first = all.subspan(at, 12);
+    const auto second = all.subspan(at + 16, 12);
+    Bytes both(first.begin(), first.end());
+    both.insert(both.end(), second.begin(), second.end());
+    EXPECT_EQ(crc32c_short(first, second), by_definition(both)) << at;
+  }
+}
+
 }  // namespace
 }  // namespace mtl

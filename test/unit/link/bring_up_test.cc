@@ -65,10 +65,15 @@ TEST(Frame, P2_ConfiguredMacHoldsInEveryState) {
 TEST(Frame, P3_FramesLeaveInTheOrderInWhichTheyWereMade) {
   Harness h;
   h.come_up();
-  for (int i = 0; i < 4; ++i) h.link.submit(h.make(0), h.now);
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    h.link.submit(h.make(0, 48, static_cast<std::uint8_t>(10 + i)), h.now);
+  }
   h.pull();
   ASSERT_EQ(h.sent.size(), 4u);
-  for (std::uint16_t i = 0; i < 4; ++i) EXPECT_EQ(h.sent[i].seq(), i);
+  for (std::uint16_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(h.sent[i].seq(), i);
+    EXPECT_EQ(h.sent[i].at8(50), 10 + i);  // the packets in the order of their submission
+  }
 }
 
 TEST(Frame, P4_ShortFramesArePaddedWithZerosTo60) {
@@ -124,7 +129,16 @@ TEST(Frame, L1_HeaderCrcCoversTheWholeBodyOfOtherKinds) {
 
 TEST(Frame, L2_InitAndCloseCarryZerosAndNoCredit) {
   Harness h;
-  h.come_up();
+  h.enable();
+  const Sent init = h.sent.at(0);
+  EXPECT_EQ(init.seq(), 0);
+  EXPECT_EQ(init.ack(), 0);
+  EXPECT_EQ(init.credit(), 0);
+  EXPECT_EQ(init.flags(), 0);
+  EXPECT_EQ(init.credit_vc(), 15);
+  h.peer.peer_nonce = h.nonce();
+  h.init(h.peer);
+  h.status(0, 8);
   h.data(0);
   h.sent.clear();
   h.link.disable(h.now);
@@ -145,6 +159,7 @@ TEST(Frame, L2_AckIsTheNextExpected) {
   h.come_up(100);
   h.data(0);
   h.data(1);
+  h.data(3);  // 2 is missing
   h.submit();
   EXPECT_EQ(h.sent.back().ack(), 2);
 }
@@ -556,6 +571,23 @@ TEST(Session, L10_NoDataBeforeAValidFrameOfTheSession) {
   h.status(0, 8);
   ASSERT_FALSE(h.sent.empty());
   EXPECT_EQ(h.sent[0].kind(), Kind::kData);
+  EXPECT_EQ(h.sent[0].seq(), 0);
+}
+
+TEST(Session, L10_EachSessionNumbersFromZero) {
+  Harness h;
+  h.come_up();
+  h.submit();
+  h.submit();
+  h.close(CloseReason::kDisabled);
+  Init again = h.peer;
+  again.peer_nonce = h.nonce();
+  h.init(again);
+  h.epoch = static_cast<std::uint8_t>(kOurEpoch + 1);
+  h.status(0, 8);
+  h.sent.clear();
+  h.submit();
+  ASSERT_EQ(h.kinds(), "DATA");
   EXPECT_EQ(h.sent[0].seq(), 0);
 }
 

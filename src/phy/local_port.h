@@ -28,7 +28,9 @@ struct LocalPortConfig {
 /// once a burst; this side's own indices, and all sizes, are kept privately. A peer that
 /// contradicts itself breaks the ring: Drop::kBrokenRing is counted once, nothing is read or sent
 /// any more, there is no carrier, until the slot is claimed anew. A frame that the peer changes
-/// while it is being copied is a corrupted frame, which the link's CRCs catch (L3, L12).
+/// while it is being copied is a corrupted frame, which the link's CRCs catch (L3, L12). A peer
+/// that carrier() has seen leave is gone likewise, though nothing is counted: were it believed when
+/// it comes back, it could cut and join the link as often as this side looks.
 ///
 /// Wake-ups. A side that wants to sleep stores a fresh number into its `armed` word and then looks
 /// at the peer's index again; a side that has moved an index stores it and then looks at the peer's
@@ -81,6 +83,8 @@ class LocalPort final : public Port {
   LocalPort(const LocalPortConfig& config, BufferPool& pool);
   void start();
   void fail();
+  /// Nothing is read or sent before the next claim.
+  bool closed() const { return segment_ == nullptr || broken_ || left_; }
   Buffer* take_record(std::uint64_t available, std::uint32_t& record);
   bool refresh_free();
   void wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& rung);
@@ -92,6 +96,8 @@ class LocalPort final : public Port {
   Fd wake_;  ///< switch side: an epoll that holds the doorbell of the claim of the day
   std::atomic<bool> peer_present_{false};
   bool broken_ = false;
+  bool met_ = false;      ///< the peer was seen attached in this claim
+  bool left_ = false;     ///< and then not attached
   bool starved_ = false;  ///< room() said 0: sleep until there is some, too
 
   std::uint64_t mask_ = 0;         ///< ring bytes - 1

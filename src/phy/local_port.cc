@@ -85,7 +85,6 @@ Result<std::unique_ptr<LocalPort>> LocalPort::attach(LocalPortFds fds, std::stri
   port->traits_.wake_fd = (*segment)->doorbell();
   port->segment_ = std::move(*segment);
   port->start();
-  port->set_peer_present(true);
   return port;
 }
 
@@ -105,7 +104,6 @@ std::unique_ptr<LocalSegment> LocalPort::install(std::unique_ptr<LocalSegment> s
     ::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event);
   }
   start();
-  set_peer_present(segment_ != nullptr);
   return segment;
 }
 
@@ -249,7 +247,7 @@ void LocalPort::wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& 
 }
 
 bool LocalPort::carrier() {
-  if (closed() || !peer_present_.load(std::memory_order_relaxed)) return false;
+  if (closed()) return false;
   const bool attached = segment_->peer().attached.load(std::memory_order_acquire) == kLocalAttached;
   left_ = met_ && !attached;
   met_ = met_ || attached;

@@ -38,14 +38,14 @@ struct LocalPortConfig {
 /// sleeper finds the frames, or the mover finds the number and rings, once for each number. The
 /// same holds for room: a sender that found none sleeps until the reader has moved its index.
 ///
-/// Threads: one worker, but for peer_present() and the counters.
+/// Threads: one worker, but for make_segment() and the counters.
 class LocalPort final : public Port {
  public:
   /// Switch side, not claimed yet: no memory, no carrier, nothing to receive, no room.
   /// @param pool where received frames go; its room() is at least max_frame; outlives the port
   static Result<std::unique_ptr<LocalPort>> create(const LocalPortConfig& config, BufferPool& pool);
 
-  /// Endpoint side: takes what the switch's claim() gave. The peer counts as present.
+  /// Endpoint side: takes what the switch's claim() gave.
   static Result<std::unique_ptr<LocalPort>> attach(LocalPortFds fds, std::string name,
                                                    BufferPool& pool);
 
@@ -58,15 +58,12 @@ class LocalPort final : public Port {
   /// the one before back, to be destroyed anywhere else. The former claimant keeps memory that
   /// nobody reads. What was in the rings is lost, as on a wire that is cut.
   Result<std::unique_ptr<LocalSegment>> make_segment(LocalPortFds& claim) const;
-  /// With a segment the peer counts as present; nullptr: not claimed any more. traits().wake_fd
-  /// stays the same throughout.
+  /// nullptr: not claimed any more, as when the claimant's control socket has died (a peer that was
+  /// killed tells nothing itself). traits().wake_fd stays the same throughout.
   std::unique_ptr<LocalSegment> install(std::unique_ptr<LocalSegment> segment);
   /// Both steps in one, for an owner with one thread.
   Result<LocalPortFds> claim();
 
-  /// Whether the control socket of the claimant lives. Any thread, but not while an install() is on
-  /// its way, which sets it too. It takes effect with the next carrier() and wakes nobody.
-  void set_peer_present(bool present) { peer_present_.store(present, std::memory_order_relaxed); }
   /// The peer has broken the rings.
   bool broken() const { return broken_; }
 
@@ -94,7 +91,6 @@ class LocalPort final : public Port {
   LocalPortConfig config_;
   std::unique_ptr<LocalSegment> segment_;  ///< nullptr: not claimed
   Fd wake_;  ///< switch side: an epoll that holds the doorbell of the claim of the day
-  std::atomic<bool> peer_present_{false};
   bool broken_ = false;
   bool met_ = false;      ///< the peer was seen attached in this claim
   bool left_ = false;     ///< and then not attached

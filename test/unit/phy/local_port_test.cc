@@ -262,10 +262,6 @@ TEST(LocalPort, CarrierFollowsTheClaimant) {
   auto endpoint = must(LocalPort::attach(copy_of(fds), "endpoint", endpoint_pool));
   EXPECT_TRUE(port->carrier());
   EXPECT_TRUE(endpoint->carrier());
-  port->set_peer_present(false);
-  EXPECT_FALSE(port->carrier()) << "its control socket died";
-  port->set_peer_present(true);
-  EXPECT_TRUE(port->carrier());
   endpoint.reset();
   EXPECT_FALSE(port->carrier()) << "it left";
   EXPECT_FALSE(port->broken());

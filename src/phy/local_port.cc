@@ -98,12 +98,13 @@ std::unique_ptr<LocalSegment> LocalPort::install(std::unique_ptr<LocalSegment> s
     ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, segment_->doorbell(), nullptr);
   }
   std::swap(segment_, segment);
+  start();
   if (segment_ != nullptr) {
     epoll_event event{};
     event.events = EPOLLIN;
-    ::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event);
+    // Without its bell the peer would go unheard while the worker sleeps: better no carrier at all.
+    if (::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event) != 0) fail();
   }
-  start();
   return segment;
 }
 

@@ -59,7 +59,8 @@ class LocalPort final : public Port {
   /// nobody reads. What was in the rings is lost, as on a wire that is cut.
   Result<std::unique_ptr<LocalSegment>> make_segment(LocalPortFds& claim) const;
   /// nullptr: not claimed any more, as when the claimant's control socket has died (a peer that was
-  /// killed tells nothing itself). traits().wake_fd stays the same throughout.
+  /// killed tells nothing itself). traits().wake_fd stays the same throughout. Where the kernel
+  /// takes no further doorbell (fs.epoll.max_user_watches) the port counts as broken at once.
   std::unique_ptr<LocalSegment> install(std::unique_ptr<LocalSegment> segment);
   /// Both steps in one, for an owner with one thread.
   Result<LocalPortFds> claim();

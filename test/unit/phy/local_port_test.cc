@@ -332,6 +332,22 @@ TEST(LocalPort, AClaimInTwoStepsHandsTheFormerMemoryBack) {
   EXPECT_EQ(pair.switch_end->install(nullptr), nullptr);
 }
 
+// A regular file in the doorbell's place is what epoll refuses.
+TEST(LocalPort, AClaimWhoseDoorbellCannotBeHeardIsBroken) {
+  LocalPair pair;
+  LocalPortFds fds;
+  auto segment = must(pair.switch_end->make_segment(fds));
+  const Fd file(::memfd_create("deaf", MFD_CLOEXEC));
+  ASSERT_GE(::dup2(file.get(), segment->doorbell()), 0);
+  pair.switch_end->install(std::move(segment));
+  auto endpoint = must(LocalPort::attach(std::move(fds), "endpoint", pair.endpoint_pool));
+  EXPECT_TRUE(pair.switch_end->broken());
+  EXPECT_FALSE(pair.switch_end->carrier());
+  EXPECT_EQ(pair.switch_end->counters().drops.get(Drop::kBrokenRing), 1u);
+  EXPECT_TRUE(pair.switch_end->claim());
+  EXPECT_FALSE(pair.switch_end->broken());
+}
+
 TEST(LocalPort, BadSizesAreRefusedWithTheReason) {
   HeapPool pool(1, 70000);
   const auto error = [&](std::uint32_t ring, std::uint32_t frame) {

@@ -256,6 +256,7 @@ void AfPacketPort::use_driver_socket(int fd) {
 }
 
 bool AfPacketPort::arm() {
+  if (!EthdevPort::arm()) return false;
   if (driver_fd_ < 0) return true;
   pollfd poll_in{driver_fd_, POLLIN, 0};
   if (::poll(&poll_in, 1, 0) <= 0) return true;

@@ -242,6 +242,14 @@ TEST_F(AfPacketPair, ArmSaysWhetherFramesWait) {
   EXPECT_TRUE(b_->arm());
 }
 
+TEST_F(AfPacketPair, ArmForbidsSleepWhileFramesAreGathered) {
+  ASSERT_TRUE(a_->send(frame_of(nullptr, 0x72)));
+  EXPECT_FALSE(a_->arm());
+  a_->flush();
+  EXPECT_TRUE(a_->arm());
+  give_back(arrived(*b_));
+}
+
 TEST_F(AfPacketPair, CarrierFollowsTheInterfaceAndNothingIsSentWithoutIt) {
   run("ip link set mtlb down");
   a_->follow_interface(*query_interface("mtla"));

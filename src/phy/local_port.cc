@@ -85,7 +85,6 @@ Result<std::unique_ptr<LocalPort>> LocalPort::attach(LocalPortFds fds, std::stri
   port->traits_.wake_fd = (*segment)->doorbell();
   port->segment_ = std::move(*segment);
   port->start();
-  port->set_peer_present(true);
   return port;
 }
 
@@ -99,13 +98,13 @@ std::unique_ptr<LocalSegment> LocalPort::install(std::unique_ptr<LocalSegment> s
     ::epoll_ctl(wake_.get(), EPOLL_CTL_DEL, segment_->doorbell(), nullptr);
   }
   std::swap(segment_, segment);
+  start();
   if (segment_ != nullptr) {
     epoll_event event{};
     event.events = EPOLLIN;
-    ::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event);
+    // Without its bell the peer would go unheard while the worker sleeps: better no carrier at all.
+    if (::epoll_ctl(wake_.get(), EPOLL_CTL_ADD, segment_->doorbell(), &event) != 0) fail();
   }
-  start();
-  set_peer_present(segment_ != nullptr);
   return segment;
 }
 
@@ -119,7 +118,7 @@ Result<LocalPortFds> LocalPort::claim() {
 
 // Fresh memory: both rings are empty and nobody sleeps.
 void LocalPort::start() {
-  broken_ = false;
+  broken_ = met_ = left_ = false;
   starved_ = false;
   mask_ = config_.ring_bytes - 1;
   head_ = published_ = tail_ = 0;
@@ -153,7 +152,7 @@ Buffer* LocalPort::take_record(std::uint64_t available, std::uint32_t& record) {
 }
 
 unsigned LocalPort::receive(std::span<Buffer*> out) {
-  if (segment_ == nullptr || broken_) return 0;
+  if (closed()) return 0;
   const std::uint64_t head = segment_->peer().head.load(std::memory_order_acquire);
   std::uint64_t available = head - tail_;
   if (available == 0) return 0;
@@ -194,7 +193,7 @@ bool LocalPort::refresh_free() {
 }
 
 unsigned LocalPort::room() {
-  if (segment_ == nullptr || broken_) return 0;
+  if (closed()) return 0;
   // The peer's cache line is fetched only when what is known runs low.
   if (free_ <= config_.ring_bytes / 2 && !refresh_free()) return 0;
   const auto frames = static_cast<unsigned>(free_ / local_record(config_.max_frame));
@@ -203,7 +202,7 @@ unsigned LocalPort::room() {
 }
 
 bool LocalPort::send(const link::FrameOut& frame) {
-  if (segment_ == nullptr || broken_) return false;
+  if (closed()) return false;
   const std::uint32_t length = frame.length();
   if (length > config_.max_frame) {
     counters_.drops.add(Drop::kTooLong);
@@ -249,12 +248,15 @@ void LocalPort::wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& 
 }
 
 bool LocalPort::carrier() {
-  return segment_ != nullptr && !broken_ && peer_present_.load(std::memory_order_relaxed) &&
-         segment_->peer().attached.load(std::memory_order_acquire) == kLocalAttached;
+  if (closed()) return false;
+  const bool attached = segment_->peer().attached.load(std::memory_order_acquire) == kLocalAttached;
+  left_ = met_ && !attached;
+  met_ = met_ || attached;
+  return attached;
 }
 
 bool LocalPort::arm() {
-  if (segment_ == nullptr || broken_) return true;
+  if (closed()) return true;
   ++sleeps_;
   LocalWords& own = segment_->own();
   own.frames_armed.store(sleeps_, std::memory_order_seq_cst);

@@ -28,7 +28,9 @@ struct LocalPortConfig {
 /// once a burst; this side's own indices, and all sizes, are kept privately. A peer that
 /// contradicts itself breaks the ring: Drop::kBrokenRing is counted once, nothing is read or sent
 /// any more, there is no carrier, until the slot is claimed anew. A frame that the peer changes
-/// while it is being copied is a corrupted frame, which the link's CRCs catch (L3, L12).
+/// while it is being copied is a corrupted frame, which the link's CRCs catch (L3, L12). A peer
+/// that carrier() has seen leave is gone likewise, though nothing is counted: were it believed when
+/// it comes back, it could cut and join the link as often as this side looks.
 ///
 /// Wake-ups. A side that wants to sleep stores a fresh number into its `armed` word and then looks
 /// at the peer's index again; a side that has moved an index stores it and then looks at the peer's
@@ -36,14 +38,14 @@ struct LocalPortConfig {
 /// sleeper finds the frames, or the mover finds the number and rings, once for each number. The
 /// same holds for room: a sender that found none sleeps until the reader has moved its index.
 ///
-/// Threads: one worker, but for peer_present() and the counters.
+/// Threads: one worker, but for make_segment() and the counters.
 class LocalPort final : public Port {
  public:
   /// Switch side, not claimed yet: no memory, no carrier, nothing to receive, no room.
   /// @param pool where received frames go; its room() is at least max_frame; outlives the port
   static Result<std::unique_ptr<LocalPort>> create(const LocalPortConfig& config, BufferPool& pool);
 
-  /// Endpoint side: takes what the switch's claim() gave. The peer counts as present.
+  /// Endpoint side: takes what the switch's claim() gave.
   static Result<std::unique_ptr<LocalPort>> attach(LocalPortFds fds, std::string name,
                                                    BufferPool& pool);
 
@@ -56,15 +58,13 @@ class LocalPort final : public Port {
   /// the one before back, to be destroyed anywhere else. The former claimant keeps memory that
   /// nobody reads. What was in the rings is lost, as on a wire that is cut.
   Result<std::unique_ptr<LocalSegment>> make_segment(LocalPortFds& claim) const;
-  /// With a segment the peer counts as present; nullptr: not claimed any more. traits().wake_fd
-  /// stays the same throughout.
+  /// nullptr: not claimed any more, as when the claimant's control socket has died (a peer that was
+  /// killed tells nothing itself). traits().wake_fd stays the same throughout. Where the kernel
+  /// takes no further doorbell (fs.epoll.max_user_watches) the port counts as broken at once.
   std::unique_ptr<LocalSegment> install(std::unique_ptr<LocalSegment> segment);
   /// Both steps in one, for an owner with one thread.
   Result<LocalPortFds> claim();
 
-  /// Whether the control socket of the claimant lives. Any thread, but not while an install() is on
-  /// its way, which sets it too. It takes effect with the next carrier() and wakes nobody.
-  void set_peer_present(bool present) { peer_present_.store(present, std::memory_order_relaxed); }
   /// The peer has broken the rings.
   bool broken() const { return broken_; }
 
@@ -81,6 +81,8 @@ class LocalPort final : public Port {
   LocalPort(const LocalPortConfig& config, BufferPool& pool);
   void start();
   void fail();
+  /// Nothing is read or sent before the next claim.
+  bool closed() const { return segment_ == nullptr || broken_ || left_; }
   Buffer* take_record(std::uint64_t available, std::uint32_t& record);
   bool refresh_free();
   void wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& rung);
@@ -90,8 +92,9 @@ class LocalPort final : public Port {
   LocalPortConfig config_;
   std::unique_ptr<LocalSegment> segment_;  ///< nullptr: not claimed
   Fd wake_;  ///< switch side: an epoll that holds the doorbell of the claim of the day
-  std::atomic<bool> peer_present_{false};
   bool broken_ = false;
+  bool met_ = false;      ///< the peer was seen attached in this claim
+  bool left_ = false;     ///< and then not attached
   bool starved_ = false;  ///< room() said 0: sleep until there is some, too
 
   std::uint64_t mask_ = 0;         ///< ring bytes - 1

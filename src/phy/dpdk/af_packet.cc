@@ -127,6 +127,21 @@ std::string devargs(const AfPacketPlan& plan) {
          ",framecnt=" + std::to_string(plan.rings.frames);
 }
 
+/// What can be behind an attach() that failed, where plan_af_packet() found nothing.
+Error refused(const AfPacketPlan& plan, const Error& error) {
+  // As net_af_packet numbers the fanout group that it puts its sockets into. The kernel lets no
+  // group span two interfaces; other processes' groups in the namespace count.
+  const int group = (::getpid() ^ plan.interface.index) & 0xFFFF;
+  return fault_of(plan.config,
+                  "was refused by net_af_packet (" + error.message + "); either fanout group " +
+                      std::to_string(group) +
+                      " (process number xor interface index) is another interface's already, as "
+                      "can be when two programs start together: start again, or give the "
+                      "interfaces other indices (`ip link add ... index N`); or the kernel lacks "
+                      "memory for rings of " +
+                      std::to_string(plan.rings.memory() >> 10) + " KiB: configure fewer frames");
+}
+
 }  // namespace
 
 std::uint32_t RingPlan::pool_room() const {
@@ -204,10 +219,7 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
   const auto id = attach(devargs(plan));
   if (!id) {
     ::close(*address_fd);
-    return fault_of(plan.config, "was refused by net_af_packet (" + id.error().message +
-                                     "); the kernel may lack memory for rings of " +
-                                     std::to_string(plan.rings.memory() >> 10) +
-                                     " KiB: configure fewer frames");
+    return refused(plan, id.error());
   }
   EthdevOptions options;
   options.device = plan.interface.name;
@@ -256,6 +268,7 @@ void AfPacketPort::use_driver_socket(int fd) {
 }
 
 bool AfPacketPort::arm() {
+  if (!EthdevPort::arm()) return false;
   if (driver_fd_ < 0) return true;
   pollfd poll_in{driver_fd_, POLLIN, 0};
   if (::poll(&poll_in, 1, 0) <= 0) return true;

@@ -62,6 +62,9 @@ class EthdevPort : public Port {
   /// nothing is kept: a frame that waits for a cable would arrive in another session.
   void flush() override;
   bool carrier() override { return carrier_.load(std::memory_order_relaxed); }
+  /// Nothing rings when the device has room again for what is gathered: flush() must be called
+  /// until it has taken it.
+  bool arm() override { return gathered_ == 0; }
 
   /// Any thread.
   const Mac& mac() const { return mac_; }

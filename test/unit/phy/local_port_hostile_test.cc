@@ -169,6 +169,30 @@ TEST_F(Hostile, ANewClaimMendsTheSlot) {
   EXPECT_EQ(take(*pair.switch_end).size(), 1u);
 }
 
+// Each change of carrier costs the switch an event and an INIT: one of each is all that a claim
+// gets.
+TEST_F(Hostile, APeerThatLeavesAndComesBackGetsNoCarrierBeforeTheNextClaim) {
+  ASSERT_TRUE(pair.switch_end->carrier());
+  for (int i = 0; i < 100; ++i) {
+    scribbler.endpoint().attached = 0;
+    EXPECT_FALSE(pair.switch_end->carrier());
+    scribbler.endpoint().attached = kLocalAttached;
+    EXPECT_FALSE(pair.switch_end->carrier()) << "after coming back " << i + 1 << " times";
+  }
+  const OutFrame out(100, 1);
+  ASSERT_TRUE(pair.endpoint->send(out.frame));
+  pair.endpoint->flush();
+  EXPECT_TRUE(take(*pair.switch_end).empty());
+  EXPECT_EQ(pair.switch_end->room(), 0u);
+  EXPECT_TRUE(pair.switch_end->arm());
+  EXPECT_EQ(pair.switch_end->counters().drops.get(Drop::kBrokenRing), 0u) << "to leave is no fault";
+
+  HeapPool pool(4, kFrame);
+  auto newcomer =
+      test::must(LocalPort::attach(test::must(pair.switch_end->claim()), "newcomer", pool));
+  EXPECT_TRUE(pair.switch_end->carrier());
+}
+
 TEST_F(Hostile, SizesInTheHeaderAreNotLookedAtAgain) {
   scribbler.header().ring_bytes = ~0ull;
   scribbler.header().max_frame = ~0u;

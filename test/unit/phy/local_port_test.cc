@@ -262,10 +262,6 @@ TEST(LocalPort, CarrierFollowsTheClaimant) {
   auto endpoint = must(LocalPort::attach(copy_of(fds), "endpoint", endpoint_pool));
   EXPECT_TRUE(port->carrier());
   EXPECT_TRUE(endpoint->carrier());
-  port->set_peer_present(false);
-  EXPECT_FALSE(port->carrier()) << "its control socket died";
-  port->set_peer_present(true);
-  EXPECT_TRUE(port->carrier());
   endpoint.reset();
   EXPECT_FALSE(port->carrier()) << "it left";
   EXPECT_FALSE(port->broken());
@@ -334,6 +330,22 @@ TEST(LocalPort, AClaimInTwoStepsHandsTheFormerMemoryBack) {
   EXPECT_NE(pair.switch_end->install(nullptr), nullptr);
   EXPECT_FALSE(pair.switch_end->carrier());
   EXPECT_EQ(pair.switch_end->install(nullptr), nullptr);
+}
+
+// A regular file in the doorbell's place is what epoll refuses.
+TEST(LocalPort, AClaimWhoseDoorbellCannotBeHeardIsBroken) {
+  LocalPair pair;
+  LocalPortFds fds;
+  auto segment = must(pair.switch_end->make_segment(fds));
+  const Fd file(::memfd_create("deaf", MFD_CLOEXEC));
+  ASSERT_GE(::dup2(file.get(), segment->doorbell()), 0);
+  pair.switch_end->install(std::move(segment));
+  auto endpoint = must(LocalPort::attach(std::move(fds), "endpoint", pair.endpoint_pool));
+  EXPECT_TRUE(pair.switch_end->broken());
+  EXPECT_FALSE(pair.switch_end->carrier());
+  EXPECT_EQ(pair.switch_end->counters().drops.get(Drop::kBrokenRing), 1u);
+  EXPECT_TRUE(pair.switch_end->claim());
+  EXPECT_FALSE(pair.switch_end->broken());
 }
 
 TEST(LocalPort, BadSizesAreRefusedWithTheReason) {

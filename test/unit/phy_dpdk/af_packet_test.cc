@@ -1,7 +1,9 @@
 // Two ports on the ends of a veth pair, in a network namespace of the process's own.
 #include "phy/dpdk/af_packet.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <poll.h>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "support.h"
 
@@ -186,6 +190,34 @@ TEST_F(AfPacketPair, OtherEtherTypesStayInTheKernel) {
   EXPECT_EQ(b_->counters().frames_in.get(), 1u);
 }
 
+// As another daemon's driver does it, whose process number and interface index come to the same.
+TEST_F(AfPacketPair, AFanoutGroupThatIsTakenIsNamedWithTheRemedy) {
+  a_.reset();
+  const int group = (::getpid() ^ static_cast<int>(::if_nametoindex("mtla"))) & 0xFFFF;
+  const int fd = ::socket(AF_PACKET, SOCK_RAW, 0);
+  ASSERT_GE(fd, 0);
+  sockaddr_ll other{};
+  other.sll_family = AF_PACKET;
+  other.sll_protocol = htons(ETH_P_ALL);
+  other.sll_ifindex = static_cast<int>(::if_nametoindex("mtlb"));
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
+  const int fanout = group | PACKET_FANOUT_HASH << 16;
+  ASSERT_EQ(::setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &fanout, sizeof fanout), 0);
+
+  const auto plan = plan_af_packet({.interface = "mtla", .frames = 64});
+  ASSERT_TRUE(plan);
+  const auto refused = AfPacketPort::open(*plan, *pool_);
+  ASSERT_FALSE(refused);
+  const std::string& message = refused.error().message;
+  const std::string number = "fanout group " + std::to_string(group) + " ";
+  for (const std::string& part :
+       std::vector<std::string>{"interface mtla", number, "start again", "other indices"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+  ::close(fd);
+  EXPECT_NE(open({.interface = "mtla", .frames = 64}), nullptr) << "the group is free again";
+}
+
 TEST_F(AfPacketPair, WhatTheHostSendsOnTheInterfaceIsNotReceived) {
   // By another socket of this host, on the very interface that port a reads.
   const int fd = ::socket(AF_PACKET, SOCK_RAW, 0);
@@ -240,6 +272,14 @@ TEST_F(AfPacketPair, ArmSaysWhetherFramesWait) {
   EXPECT_FALSE(b_->arm());
   give_back(arrived(*b_));
   EXPECT_TRUE(b_->arm());
+}
+
+TEST_F(AfPacketPair, ArmForbidsSleepWhileFramesAreGathered) {
+  ASSERT_TRUE(a_->send(frame_of(nullptr, 0x72)));
+  EXPECT_FALSE(a_->arm());
+  a_->flush();
+  EXPECT_TRUE(a_->arm());
+  give_back(arrived(*b_));
 }
 
 TEST_F(AfPacketPair, CarrierFollowsTheInterfaceAndNothingIsSentWithoutIt) {

@@ -181,6 +181,18 @@ TEST_F(RingPort, UnsentFramesStayInOrderAndRoomShowsThem) {
   EXPECT_EQ(port_->room(), 32u);
 }
 
+TEST_F(RingPort, NobodySleepsOnFramesThatTheDeviceHasNotTaken) {
+  open(kRoom, 8);  // a ring of 8 holds 7 frames
+  EXPECT_TRUE(port_->arm());
+  for (unsigned i = 0; i < 10; ++i) ASSERT_TRUE(port_->send(frame_of(nullptr, 1)));
+  port_->flush();
+  EXPECT_FALSE(port_->arm());
+  while (!sent().empty()) {
+  }
+  port_->flush();
+  EXPECT_TRUE(port_->arm());
+}
+
 TEST_F(RingPort, SendSaysFalseWhenTheDeviceIsFullAndLosesNothing) {
   open(kRoom, 8);
   unsigned accepted = 0;

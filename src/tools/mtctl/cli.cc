@@ -68,8 +68,12 @@ CLI::Option* add_number(CLI::App* app, const std::string& name, const std::strin
 }
 
 void add_show(CLI::App& app, Line& line) {
-  auto* sub = add_command(app, "show", "Show the state of the node", line, {});
-  sub->require_subcommand(1);
+  auto* sub = add_command(app, "show", "Show the state of the node; alone: node, links and drops",
+                          line, {});
+  sub->require_subcommand(0, 1);
+  sub->callback([sub, &line] {  // after that of a view, if one was named
+    if (sub->get_subcommands().empty()) line.command = show_summary;
+  });
   for (const auto& view : views())
     add_command(*sub, view.name, view.help, line,
                 [name = std::string(view.name)](Client& client, const Output& output) {

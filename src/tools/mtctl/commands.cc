@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <string_view>
+#include <utility>
 
 #include "control/file/message_file.h"
 #include "tools/mtctl/books.h"
@@ -95,6 +98,25 @@ Result<int> show(Client& client, const std::string& view, const Output& output) 
   }
   for (const auto& known : views())
     if (known.name == view) output.out << known.text(*node, output.colour);
+  return 0;
+}
+
+Result<int> show_summary(Client& client, const Output& output) {
+  static constexpr std::array<const char*, 3> kParts{"node", "links", "drops"};
+  const auto node = get_node(client);
+  if (!node) return node.error();
+  object all;
+  bool first = true;
+  for (const char* part : kParts) {
+    if (output.json) {
+      for (auto& [key, value] : view_json(part, *node)) all[key] = std::move(value);
+      continue;
+    }
+    if (!std::exchange(first, false)) output.out << '\n';
+    for (const auto& known : views())
+      if (known.name == std::string_view(part)) output.out << known.text(*node, output.colour);
+  }
+  if (output.json) print(output, all);
   return 0;
 }
 

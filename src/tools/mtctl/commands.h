@@ -28,6 +28,8 @@ struct PingOptions {
 };
 
 Result<int> show(control::Client& client, const std::string& view, const Output& output);
+/// What to look at first: node, links and drops.
+Result<int> show_summary(control::Client& client, const Output& output);
 /// `updates` 0: until interrupted or the node goes away.
 Result<int> watch(control::Client& client, std::chrono::milliseconds interval,
                   std::uint64_t updates, const Output& output);

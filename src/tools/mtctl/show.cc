@@ -143,8 +143,9 @@ std::string show_links(const NodeState& node, bool colour) {
                {"HELD", Align::kRight},
                {"REPLAYS", Align::kRight},
                {"TIMEOUTS", Align::kRight},
+               {"STALLS", Align::kRight},
                {"UPS", Align::kRight},
-               {"DOWN REASON"}});
+               {"LAST DOWN"}});
   for (const auto& port : node.ports()) {
     const auto& link = port.link();
     table.add({port.port(), port.name(), state_cell(port), peer(port),
@@ -152,7 +153,7 @@ std::string show_links(const NodeState& node, bool colour) {
                link.mtu() == 0 ? "-" : exact_bytes(link.mtu()),
                link.round_trip_ns() == 0 ? "-" : duration(link.round_trip_ns()), link.packets_in(),
                link.packets_acked(), link.unacknowledged(), link.queued(), link.held(),
-               link.replays(), link.replay_timeouts(), link.ups(),
+               link.replays(), link.replay_timeouts(), link.credit_stalls(), link.ups(),
                link.down_reason().empty() ? "-" : link.down_reason()});
   }
   return table.text(colour);

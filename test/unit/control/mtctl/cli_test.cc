@@ -80,6 +80,17 @@ TEST_F(Mtctl, ShowsWhatItIsAskedFor) {
   }
 }
 
+TEST_F(Mtctl, ShowAloneIsWhatToLookAtFirst) {
+  const auto ran = run_it({"show"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("node         11 (sw1)\n"));
+  EXPECT_THAT(ran.out, testing::HasSubstr("\n\nPORT  NAME    LINK   PEER"));
+  EXPECT_THAT(ran.out, testing::HasSubstr("\n\nWHERE"));
+  const auto json = run_it({"show", "-j"});
+  EXPECT_EQ(0, json.status);
+  EXPECT_THAT(json.out, testing::HasSubstr("\"links\""));
+}
+
 TEST_F(Mtctl, TakesGlobalOptionsBehindTheCommandToo) {
   const auto ran = run_it({"show", "memory", "-j"});
   EXPECT_EQ(0, ran.status);
@@ -165,7 +176,7 @@ TEST(MtctlPing, EndsWithItsSummaryWhenInterrupted) {
     });
     const auto ran = mtctl({"-s", daemon.path(), "ping", "21", "-i", "0s"});
     EXPECT_EQ(0, ran.status) << ran.err;
-    EXPECT_THAT(ran.out, HasSubstr("3 sent, 3 received, 0.0 % lost\n"));
+    EXPECT_THAT(ran.out, testing::HasSubstr("3 sent, 3 received, 0.0 % lost\n"));
   }
   ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, nullptr));
 }
@@ -220,7 +231,7 @@ TEST_F(Mtctl, StatsShowsEveryBook) {
           "shard 0, packets: accepted 1000 + made 30 + passed_in 0 = acked 1005 + delivered 10 + "
           "dropped 8 + passed_out 0 + held 7 (balanced)\n"
           "shard 0, drops: dropped 8 = no_route 8 (balanced)\n"));
-  EXPECT_THAT(ran.out, HasSubstr("\nnode 11: all 14 books balance\n"));
+  EXPECT_THAT(ran.out, testing::HasSubstr("\nnode 11: all 14 books balance\n"));
 }
 
 TEST_F(Mtctl, StatsCheckSaysWhatDoesNotBalance) {
@@ -349,7 +360,6 @@ TEST(MtctlUsage, WrongUsageIsStatus2AndOneLine) {
   for (const auto& arguments :
        std::vector<std::vector<std::string>>{{},
                                              {"shwo"},
-                                             {"show"},
                                              {"show", "port"},
                                              {"ping"},
                                              {"ping", "0"},

@@ -37,10 +37,10 @@ TEST(Show, Ports) {
 
 TEST(Show, Links) {
   EXPECT_EQ(
-      R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  REPLAYS  TIMEOUTS  UPS  DOWN REASON
-   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       20         6    2  -
-   1  slot1   down   -               -                       -           -           0      0        0       0     0        0         0    0  no_carrier
-   2  old     fault  -               -                       -           -           0      0        0       0     0        0         0    0  disabled
+      R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  REPLAYS  TIMEOUTS  STALLS  UPS  LAST DOWN
+   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       20         6       0    2  -
+   1  slot1   down   -               -                       -           -           0      0        0       0     0        0         0       0    0  no_carrier
+   2  old     fault  -               -                       -           -           0      0        0       0     0        0         0       0    0  disabled
 )",
       show_links(sample_node(), false));
 }

@@ -41,7 +41,8 @@ Result<Fd> make_memory(std::size_t bytes) {
   if (::fcntl(memory.get(), F_ADD_SEALS, kNeededSeals | F_SEAL_SEAL) != 0) {
     return system_error("cannot seal the shared memory", "use a kernel with memfd sealing");
   }
-  // The rings' pages now and with an error, not later and with a signal.
+  // The rings' pages now, where a lack of memory is an error. (The peer can still punch holes into
+  // them: such a page comes back as zeros when it is touched, and costs memory again.)
   const auto rings = static_cast<off_t>(kLocalRings);
   if (::fallocate(memory.get(), 0, rings, size - rings) != 0) {
     return system_error("no memory for rings of " + std::to_string(bytes) + " bytes in all",

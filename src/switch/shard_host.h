@@ -70,8 +70,10 @@ class ShardHost final : public network::ShardOwner,
   EventRing& events() { return events_; }
   /// Events that found the ring full.
   std::uint64_t events_lost() const { return events_lost_.get(); }
-  /// From now on notify is called again.
-  void renotify() { notified_.store(false, std::memory_order_release); }
+  /// From now on notify is called again. A read-modify-write like the worker's: either this one
+  /// comes later and what was told is seen by the drain that follows, or the worker's does and it
+  /// notifies. A plain store could be overtaken by the drain's loads, and both sides would wait.
+  void renotify() { notified_.exchange(false, std::memory_order_acq_rel); }
   /// A reading with room for the ports of this shard, to be filled by read().
   ShardReading blank_reading() const;
 

@@ -51,6 +51,7 @@ class SwitchOfTwo {
     host->stop();
     for (std::thread& thread : threads_) thread.join();
     host->dispatch([](const Event&) {});
+    host.reset();  // gives what its rings still hold back to the pools
   }
 
   runtime::Worker& worker(std::uint16_t id) { return endpoints_[id - 1u]->worker; }
@@ -76,14 +77,17 @@ class SwitchOfTwo {
     host->post_all(command, [&] { done = true; });
     until([&] { return done; });
   }
+  /// Both links at both of their ends: an end that is UP has no word yet that the other one is.
   void come_up() {
-    std::atomic<bool> up{false};
+    bool up = false;
     while (!up) {
-      bool all = true;
+      up = true;
       for (std::uint16_t id = 1; id <= 2; ++id) {
-        on_endpoint(id, [&](TestNode& n, Time) { all = all && n.shard.link(kPort0)->usable(); });
+        on_endpoint(id, [&](TestNode& n, Time) { up = up && n.shard.link(kPort0)->usable(); });
       }
-      up = all;
+      for (const ShardReading& r : read()) {
+        for (const PortReading& p : r.ports) up = up && p.state == link::State::kUp;
+      }
     }
   }
   /// Sends `count` datagrams from one endpoint to the other and waits until all are there.

@@ -120,6 +120,7 @@ class Daemon::Impl {
   asio::steady_timer sampling_{io_};
   std::unique_ptr<control::Server> server_;
   std::uint64_t events_lost_ = 0;
+  std::uint64_t echoes_lost_ = 0;
   bool stopping_ = false;
 };
 
@@ -305,12 +306,20 @@ void Daemon::Impl::sample_later() {
 
 /// Workers do not wait for the control thread: what finds its ring full is lost, and said here.
 void Daemon::Impl::tell_lost_events() {
-  std::uint64_t lost = 0;
-  for (std::size_t w = 0; w < host_->workers(); ++w) lost += host_->host(w).events_lost();
-  if (lost == events_lost_) return;
-  log_.warning("events of workers lost: their lines and echo replies are missing",
-               {{"count", lost - events_lost_}});
-  events_lost_ = lost;
+  std::uint64_t events = 0, echoes = 0;
+  for (std::size_t w = 0; w < host_->workers(); ++w) {
+    events += host_->host(w).events_lost();
+    echoes += host_->host(w).echoes_lost();
+  }
+  const std::uint64_t lost_events = events - std::exchange(events_lost_, events);
+  const std::uint64_t lost_echoes = echoes - std::exchange(echoes_lost_, echoes);
+  if (lost_events > 0) {
+    log_.warning("changes of links lost: their lines are missing", {{"count", lost_events}});
+  }
+  if (lost_echoes > 0) {
+    log_.warning("echo replies lost: more came in than could be looked at while a ping waited",
+                 {{"count", lost_echoes}});
+  }
 }
 
 void Daemon::Impl::handle(const Event& event) {
@@ -323,7 +332,8 @@ void Daemon::Impl::handle(const Event& event) {
 
 void Daemon::Impl::dispatch() {
   bell_.take();
-  host_->dispatch([this](const Event& event) { handle(event); });
+  const bool more = host_->dispatch([this](const Event& event) { handle(event); });
+  if (more) bell_.ring();  // after whatever else waits for this thread
   rearm();
 }
 
@@ -401,7 +411,8 @@ void Daemon::Impl::stop() {
     host_->stop();
     for (unsigned w = 0; w < host_->workers(); ++w) eal_->join(w);
     working_ = false;
-    host_->dispatch([this](const Event& event) { handle(event); });
+    while (host_->dispatch([this](const Event& event) { handle(event); })) {
+    }
     log_final(plan_, *host_, clock_.now(), log_);
   }
   error_code ignored;

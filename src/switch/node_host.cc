@@ -48,17 +48,29 @@ void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) 
       [readings, done = std::move(done)] { done(*readings); });
 }
 
-void NodeHost::dispatch(const std::function<void(const Event&)>& handle) {
+void NodeHost::expect_echoes(std::size_t waiting) {
+  for (const auto& host : hosts_) host->expect_echoes(waiting);
+}
+
+bool NodeHost::take(EventRing& ring) {
+  Event event;
+  for (std::size_t n = 0; n < kDispatch && ring.pop(event); ++n) told_.push_back(event);
+  return !ring.empty();
+}
+
+bool NodeHost::dispatch(const std::function<void(const Event&)>& handle) {
   told_.clear();
+  bool more = false;
   for (const auto& host : hosts_) {
     host->renotify();
-    Event event;
-    while (host->events().pop(event)) told_.push_back(event);
+    more |= take(host->events());
+    more |= take(host->echoes());
   }
   // After the events were taken: the completion of the command that made an echo request was left
   // before the event of its reply, so it is called first.
   for (const auto& host : hosts_) host->worker().collect();
   for (const Event& event : told_) handle(event);
+  return more;
 }
 
 }  // namespace mtl::switchd

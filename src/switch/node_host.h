@@ -23,6 +23,8 @@ namespace mtl::switchd {
 /// The control thread's alone, but for run().
 class NodeHost {
  public:
+  static constexpr std::size_t kDispatch = 256;
+
   struct Config {
     network::NodeConfig node;
     network::RouteTable table;
@@ -54,8 +56,13 @@ class NodeHost {
   /// A reading of every shard, in order.
   void read(std::function<void(const std::vector<ShardReading>&)> done);
 
-  /// Calls the completions that wait, then `handle` for each event. When notify says so.
-  void dispatch(const std::function<void(const Event&)>& handle);
+  /// See ShardHost::expect_echoes().
+  void expect_echoes(std::size_t waiting);
+
+  /// Calls the completions that wait, then `handle` for events: up to kDispatch of links and as
+  /// many of echoes from each worker, however fast they come. True: more were there, so call it
+  /// again soon, without waiting for notify.
+  bool dispatch(const std::function<void(const Event&)>& handle);
 
   network::Node& node() { return node_; }
   TablePublisher& tables() { return tables_; }
@@ -65,6 +72,8 @@ class NodeHost {
   }
 
  private:
+  bool take(EventRing& ring);
+
   network::Node node_;
   TablePublisher tables_;
   std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard

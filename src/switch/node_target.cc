@@ -147,6 +147,7 @@ void NodeTarget::send_echo(EchoRequest request, Duration timeout, Send done) {
                            EchoBook::kMaxWaiting)});
     return;
   }
+  tell_waiting();
   request.id = key->id;
   echoes_.sent(*key, now);  // until the worker says when
   parts_.rearm();
@@ -167,6 +168,7 @@ void NodeTarget::send_echo(EchoRequest request, Duration timeout, Send done) {
           return;
         }
         echoes_.forget(key);
+        tell_waiting();
         done(Error{flight->submit == EchoSubmit::kQueueFull
                        ? "the node's own packets fill the queue of the way out (own_limit): try "
                          "again later"
@@ -233,8 +235,14 @@ void NodeTarget::trace_hop(const std::shared_ptr<TraceRun>& run) {
   });
 }
 
+void NodeTarget::echo(const Event& event) {
+  echoes_.answered(event);
+  tell_waiting();
+}
+
 void NodeTarget::tick(Time now) {
   echoes_.expire(now);
+  tell_waiting();
   if (retired_ > 0) retired_ = parts_.host.tables().reclaim();
 }
 

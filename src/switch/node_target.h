@@ -51,7 +51,7 @@ class NodeTarget final : public control::Target {
   void slot_released(PortId port) override;
 
   /// A worker told of an echo for this node.
-  void echo(const Event& event) { echoes_.answered(event); }
+  void echo(const Event& event);
   /// Ends what is overdue and frees what is free.
   void tick(Time now);
   /// When tick() has something to do; kNever: never.
@@ -61,6 +61,7 @@ class NodeTarget final : public control::Target {
   struct TraceRun;
   using Send = std::function<void(const Result<EchoOutcome>&)>;
 
+  void tell_waiting() { parts_.host.expect_echoes(echoes_.waiting()); }
   void send_echo(EchoRequest request, Duration timeout, Send done);
   void trace_hop(const std::shared_ptr<TraceRun>& run);
   void fill(const std::vector<ShardReading>& readings, mtlink::control::NodeState& out) const;

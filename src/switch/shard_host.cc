@@ -97,7 +97,7 @@ void ShardHost::link_changed(PortId port) {
     event.peer_node = link.peer()->node;
     event.peer_port = link.peer()->port;
   }
-  tell(event);
+  tell(event, events_, events_lost_);
 }
 
 /// L9 hands everything back within the event in which the link leaves UP, and N9 routes it at once:
@@ -117,8 +117,10 @@ void ShardHost::delivered(Buffer* packet, PortId, Vc) {
   done_.push(packet);  // not released here: Shard's calls do not nest
 }
 
-/// Replies, and errors about an echo request of this node's own, go to the control thread.
+/// Replies, and errors about an echo request of this node's own, go to the control thread if it
+/// waits for any: every node can send as many as its links carry.
 void ShardHost::tell_echo(const Buffer& packet) {
+  if (echoes_expected_.load(std::memory_order_relaxed) == 0) return;
   const std::optional<network::Echo> echo = network::decode_echo(packet.bytes());
   if (!echo) return;
   const network::Header header = network::decode(packet.bytes());
@@ -130,7 +132,7 @@ void ShardHost::tell_echo(const Buffer& packet) {
     event.kind = Event::Kind::kEchoReply;
     event.id = echo->id;
     event.number = echo->number;
-    tell(event);
+    tell(event, echoes_, echoes_lost_);
     return;
   }
   if (event.echo != network::EchoType::kHopLimitExceeded &&
@@ -152,11 +154,11 @@ void ShardHost::tell_echo(const Buffer& packet) {
   event.kind = Event::Kind::kEchoError;
   event.id = load16(inner + 2);
   event.number = load16(inner + 4);
-  tell(event);
+  tell(event, echoes_, echoes_lost_);
 }
 
-void ShardHost::tell(const Event& event) {
-  if (!events_.push(event)) events_lost_.add();
+void ShardHost::tell(const Event& event, EventRing& ring, Counter& lost) {
+  if (!ring.push(event)) lost.add();
   if (!notified_.exchange(true, std::memory_order_acq_rel) && notify_) notify_();
 }
 
@@ -256,7 +258,7 @@ void ShardHost::tell_no_route(const EchoRequest& request, Time now) {
   event.from = node_.config().node;
   event.id = request.id;
   event.number = request.number;
-  tell(event);
+  tell(event, echoes_, echoes_lost_);
 }
 
 // --- readings ---

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,7 +39,7 @@ enum class EchoSubmit : std::uint8_t { kSent, kNoBuffer, kQueueFull };
 /// One shard of the switch's node with everything that it runs on: the loop over its ports, the
 /// worker, random numbers, the rings to the other shards and to the control thread, and its hold on
 /// the route table. The control thread builds it before the worker starts and takes it apart after
-/// it has ended; in between it uses worker().post() and events() alone. What is marked "worker"
+/// it has ended; in between it uses worker().post() and the rings alone. What is marked "worker"
 /// happens on the worker's thread.
 class ShardHost final : public network::ShardOwner,
                         public runtime::LoopOwner,
@@ -66,12 +68,22 @@ class ShardHost final : public network::ShardOwner,
 
   // The control thread.
 
-  /// What the worker told. Call renotify() before draining it.
+  /// What the worker told of links. Call renotify() before draining it.
   EventRing& events() { return events_; }
-  /// Events that found the ring full.
+  /// What it told of echoes: apart, since other nodes decide how many come. Likewise.
+  EventRing& echoes() { return echoes_; }
+  /// Events that found their ring full.
   std::uint64_t events_lost() const { return events_lost_.get(); }
-  /// From now on notify is called again.
-  void renotify() { notified_.store(false, std::memory_order_release); }
+  std::uint64_t echoes_lost() const { return echoes_lost_.get(); }
+  /// How many echo requests of the node wait for an answer: while none does, the worker tells of no
+  /// echo that comes in. To be set before the request is posted.
+  void expect_echoes(std::size_t waiting) {
+    echoes_expected_.store(waiting, std::memory_order_relaxed);
+  }
+  /// From now on notify is called again. A read-modify-write like the worker's: either this one
+  /// comes later and what was told is seen by the drain that follows, or the worker's does and it
+  /// notifies. A plain store could be overtaken by the drain's loads, and both sides would wait.
+  void renotify() { notified_.exchange(false, std::memory_order_acq_rel); }
   /// A reading with room for the ports of this shard, to be filled by read().
   ShardReading blank_reading() const;
 
@@ -127,7 +139,7 @@ class ShardHost final : public network::ShardOwner,
   void rest() override;
   void awake() override;
 
-  void tell(const Event& event);
+  void tell(const Event& event, EventRing& ring, Counter& lost);
   void tell_echo(const Buffer& packet);
   void tell_no_route(const EchoRequest& request, Time now);
   void settle_reroute();
@@ -143,7 +155,10 @@ class ShardHost final : public network::ShardOwner,
   std::vector<PortWatch> watches_;  ///< by port
   std::vector<Outlet> outlets_;     ///< by shard
   EventRing events_{kEvents};
+  EventRing echoes_{kEvents};
   Counter events_lost_;
+  Counter echoes_lost_;
+  std::atomic<std::size_t> echoes_expected_{0};
   BufferQueue done_;  ///< delivered, to be released
   std::optional<Reroute> reroute_;
   network::Shard shard_;

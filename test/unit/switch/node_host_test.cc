@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -52,7 +54,7 @@ class SwitchOfTwo {
     host->stop();
     for (std::thread& thread : threads_) thread.join();
     host->dispatch([](const Event&) {});
-    host.reset();  // gives its buffers back to the pools
+    host.reset();  // gives what its rings still hold back to the pools
   }
 
   runtime::Worker& worker(std::uint16_t id) { return endpoints_[id - 1u]->worker; }
@@ -60,9 +62,12 @@ class SwitchOfTwo {
 
   void until(const std::function<bool()>& condition) {
     while (!condition()) {
-      if (told_.exchange(false)) host->dispatch([this](const Event& e) { events.push_back(e); });
+      if (!busy_elsewhere && told_.exchange(false) && dispatch()) told_ = true;
       std::this_thread::yield();
     }
+  }
+  bool dispatch() {
+    return host->dispatch([this](const Event& e) { events.push_back(e); });
   }
   void on_endpoint(std::uint16_t id, const std::function<void(TestNode&, Time)>& f) {
     std::atomic<bool> ran{false};
@@ -78,14 +83,17 @@ class SwitchOfTwo {
     host->post_all(command, [&] { done = true; });
     until([&] { return done; });
   }
+  /// Both links at both of their ends: an end that is UP has no word yet that the other one is.
   void come_up() {
-    std::atomic<bool> up{false};
+    bool up = false;
     while (!up) {
-      bool all = true;
+      up = true;
       for (std::uint16_t id = 1; id <= 2; ++id) {
-        on_endpoint(id, [&](TestNode& n, Time) { all = all && n.shard.link(kPort0)->usable(); });
+        on_endpoint(id, [&](TestNode& n, Time) { up = up && n.shard.link(kPort0)->usable(); });
       }
-      up = all;
+      for (const ShardReading& r : read()) {
+        for (const PortReading& p : r.ports) up = up && p.state == link::State::kUp;
+      }
     }
   }
   /// Sends `count` datagrams from one endpoint to the other and waits until all are there.
@@ -98,6 +106,36 @@ class SwitchOfTwo {
       });
     }
     until([&] { return node(to).delivered_count >= before + count; });
+  }
+  /// Echo replies that nobody asked for, from endpoint 1 to the switch, until it has taken them.
+  void flood(std::uint16_t count) {
+    const std::uint64_t before = delivered();
+    std::uint16_t sent = 0;
+    while (sent < count) {
+      on_endpoint(1, [&](TestNode& n, Time now) {
+        while (sent < count && send_reply(n, sent, now)) ++sent;
+      });
+    }
+    while (delivered() < before + count) std::this_thread::yield();
+  }
+  /// What the switch itself was sent so far. No dispatch() is needed.
+  std::uint64_t delivered() {
+    std::atomic<std::uint64_t> sum{0};
+    std::atomic<std::size_t> left{shards_};
+    for (std::size_t i = 0; i < shards_; ++i) {
+      ShardHost& shard = host->host(i);
+      shard.worker().post([&, reading = shard.blank_reading()](Time now) mutable {
+        shard.read(reading, now);
+        sum += reading.delivered;
+        --left;
+      });
+    }
+    while (left > 0) std::this_thread::yield();
+    return sum;
+  }
+  std::size_t echoes_told() const {
+    return static_cast<std::size_t>(std::count_if(
+        events.begin(), events.end(), [](const Event& e) { return e.kind != Event::Kind::kLink; }));
   }
   /// Waits for the first event about an echo.
   Event echo() {
@@ -122,8 +160,26 @@ class SwitchOfTwo {
 
   std::unique_ptr<NodeHost> host;
   std::vector<Event> events;
+  bool busy_elsewhere = false;  ///< the control thread: until() takes no events
 
  private:
+  static bool send_reply(TestNode& from, std::uint16_t number, Time now) {
+    Buffer* packet = from.pool.take();
+    if (packet == nullptr) return false;
+    network::Header header;
+    header.packet_class = network::kClassResponse;
+    header.proto = static_cast<std::uint8_t>(network::Proto::kEcho);
+    header.src = from.node.config().node;
+    header.dst = NodeId(kSwitch);
+    std::array<std::byte, network::kEchoHeader> payload{};
+    const network::Echo reply{static_cast<std::uint8_t>(network::EchoType::kReply), 1, number};
+    network::encode(reply, payload.data());
+    network::make_packet(*packet, header, payload);
+    if (from.shard.submit(packet, now) == network::Submit::kTaken) return true;
+    give_back(packet);
+    return false;
+  }
+
   struct Endpoint {
     Endpoint(std::uint16_t id, const runtime::Clock& clock)
         : node(patient(node_config(id, 1)), routes({{1, 0}, {2, 0}, {kSwitch, 0}}, 1)),
@@ -216,6 +272,7 @@ TEST_P(NodeHostOf, N11_TellsOfRepliesToItsEchoRequests) {
   request.id = 77;
   request.number = 5;
   request.bytes = 100;
+  fabric.host->expect_echoes(1);
   EchoSubmit outcome = EchoSubmit::kNoBuffer;
   bool done = false;
   fabric.host->post(
@@ -244,6 +301,7 @@ TEST_P(NodeHostOf, N11_TellsOfErrorsAboutItsEchoRequests) {
   request.dst = NodeId(3);
   request.id = 0xBEEF;
   request.number = 2;
+  fabric.host->expect_echoes(1);
   fabric.host->post(kPort0, [&](ShardHost& h, Time now) { h.submit_echo(request, now); });
   const Event event = fabric.echo();
   EXPECT_EQ(event.kind, Event::Kind::kEchoError);
@@ -268,6 +326,61 @@ TEST_P(NodeHostOf, N11_TellsWhenItHasNoRouteForItsOwnEchoRequest) {
   EXPECT_EQ(event.from, NodeId(kSwitch));
   EXPECT_EQ(event.id, 4711);
   EXPECT_EQ(event.number, 3);
+}
+
+// Any node can send replies at the rate of its links.
+TEST_P(NodeHostOf, TellsOfNoEchoWhileNoneIsWaitedFor) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.flood(100);
+  fabric.read();  // all that was told before is taken then
+  EXPECT_EQ(fabric.echoes_told(), 0u);
+  fabric.host->expect_echoes(1);
+  fabric.flood(100);
+  fabric.read();
+  EXPECT_EQ(fabric.echoes_told(), 100u);
+  fabric.host->expect_echoes(0);
+  fabric.flood(100);
+  fabric.read();
+  EXPECT_EQ(fabric.echoes_told(), 100u);
+}
+
+TEST_P(NodeHostOf, EchoesThatNobodyTakesCostNoLinkItsEvents) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.read();
+  fabric.events.clear();
+  fabric.host->expect_echoes(1);
+  fabric.busy_elsewhere = true;
+  fabric.flood(ShardHost::kEvents + 500);
+  std::atomic<bool> done{false};
+  fabric.host->post(kPort0, [&](ShardHost& h, Time now) {
+    h.disable(kPort0, now);
+    done = true;
+  });
+  while (!done) std::this_thread::yield();
+  EXPECT_EQ(fabric.host->host(0).events_lost(), 0u);
+  EXPECT_EQ(fabric.host->host(0).echoes_lost(), 500u);
+  ASSERT_TRUE(fabric.dispatch()) << "and more";
+  EXPECT_TRUE(std::any_of(fabric.events.begin(), fabric.events.end(), [](const Event& e) {
+    return e.kind == Event::Kind::kLink && e.reason == link::DownReason::kDisabled;
+  })) << "nor does it wait behind them";
+}
+
+TEST_P(NodeHostOf, ADispatchEndsHoweverMuchWasTold) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.read();
+  fabric.host->expect_echoes(1);
+  fabric.busy_elsewhere = true;
+  constexpr std::size_t kLast = 10;
+  fabric.flood(3 * NodeHost::kDispatch + kLast);
+  for (std::size_t i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(fabric.dispatch());
+    EXPECT_EQ(fabric.echoes_told(), i * NodeHost::kDispatch);
+  }
+  EXPECT_FALSE(fabric.dispatch());
+  EXPECT_EQ(fabric.echoes_told(), 3 * NodeHost::kDispatch + kLast);
 }
 
 // Tables replaced all the time under load: nothing is lost, since all of them have the routes.

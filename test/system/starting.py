@@ -61,15 +61,20 @@ class Starting(OneCable):
     def refused(self, config, *named, prefix=()):
         """Starts a switch that must refuse; its message."""
         switch = self.lab.switch("refused", config, ns="sw")
-        before = set(labs.run(["ip", "-n", self.lab.full("sw"), "-o", "link"]).stdout.splitlines())
+        before = self.interfaces()
         done = self.lab.run([*prefix, *switch.command()], ns="sw", check=False)
         self.assertGreater(done.returncode, 0, f"{done.returncode}: {done.stdout} {done.stderr}")
         for text in named:
             self.assertIn(text, done.stderr)
         self.assertFalse(switch.socket.exists(), "a socket is left")
         self.assertEqual([], list(self.lab.directory.glob("dpdk/*")), "EAL left a directory")
-        self.assertEqual(before, set(labs.run(["ip", "-n", self.lab.full("sw"), "-o", "link"]).stdout.splitlines()))
+        self.assertEqual(before, self.interfaces())
         return done.stderr
+
+    def interfaces(self):
+        """Index and name of each: what the kernel says of their carrier changes by itself."""
+        lines = labs.run(["ip", "-n", self.lab.full("sw"), "-o", "link"]).stdout.splitlines()
+        return {tuple(line.split(":")[:2]) for line in lines}
 
     def test_an_interface_that_is_not_there(self):
         self.refused(labs.node(1, labs.port(0, "nowhere", 2)), "nowhere")

@@ -42,6 +42,11 @@ inline constexpr std::uint8_t kLayers = 4;
 
 using Partition = Id<struct PartitionTag, std::uint16_t>;
 
+/// An 802.1Q VLAN, 1..4094 (P3).
+using VlanId = Id<struct VlanTag, std::uint16_t>;
+inline constexpr std::uint16_t kMinVlan = 1;
+inline constexpr std::uint16_t kMaxVlan = 4094;
+
 /// An Ethernet address in the order of the wire.
 using Mac = std::array<std::byte, 6>;
 

@@ -22,6 +22,7 @@ inline constexpr std::size_t kLinkHeader = 16;
 inline constexpr std::size_t kFrameHeader = kEthernetHeader + kLinkHeader;
 inline constexpr std::size_t kMinFrame = 60;                ///< P4, tag included
 inline constexpr std::uint16_t kDefaultEtherType = 0x88B5;  ///< P1
+inline constexpr std::uint16_t kVlanEtherType = 0x8100;     ///< of an 802.1Q tag
 /// Destination of frames while the peer's MAC is unknown (P2).
 inline constexpr Mac kUnknownPeer{std::byte{0x03}, std::byte{0x4D}, std::byte{0x54},
                                   std::byte{0x4C}, std::byte{0x00}, std::byte{0x01}};

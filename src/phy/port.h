@@ -29,8 +29,8 @@ struct PortCounters {
 
 /// Where the frames of one link enter and leave. Not thread safe: one worker, except where said.
 ///
-/// Frames are given and taken untagged; a port that lives on an 802.1Q VLAN adds and strips the
-/// tag.
+/// A link's frames are given and taken untagged; a port on an 802.1Q VLAN is one of those that
+/// share a device (SharedDevice), which adds and strips the tag.
 class Port {
  public:
   virtual ~Port() = default;

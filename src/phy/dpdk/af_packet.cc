@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/byte_order.h"
 #include "link/codec.h"
 
 namespace mtl::phy {
@@ -84,8 +85,8 @@ Result<int> open_addresses(const AfPacketPlan& plan) {
     return ::setsockopt(*fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
   };
   bool added = add(PACKET_MR_MULTICAST, link::kUnknownPeer);
-  if (plan.config.mac && *plan.config.mac != plan.interface.mac)
-    added = added && add(PACKET_MR_UNICAST, *plan.config.mac);
+  for (const Mac& mac : plan.config.macs)
+    added = added && (mac == plan.interface.mac || add(PACKET_MR_UNICAST, mac));
   if (added) return *fd;
   const int error = errno;
   ::close(*fd);
@@ -117,6 +118,41 @@ int new_socket(const std::vector<int>& before, const std::vector<int>& now) {
   for (const int fd : now)
     if (std::find(before.begin(), before.end(), fd) == before.end()) made.push_back(fd);
   return made.size() == 1 ? made.front() : -1;
+}
+
+/// What the socket lets in: frames of our EtherType that came from the wire and are, as a NIC would
+/// have it, for this station: a bridge floods those for stations that it does not know.
+std::vector<sock_filter> filter(const AfPacketPlan& plan) {
+  constexpr std::uint32_t kPacketType = static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE);
+  constexpr std::uint32_t kEtherTypeAt = 12;
+  constexpr std::uint32_t kWhole = 0x40000;
+  const sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, 0);
+  // Frames that this host itself sends on the interface did not come from the peer. By filter: the
+  // driver puts its socket into a fanout group, which does not know PACKET_IGNORE_OUTGOING.
+  std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kPacketType),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1), refuse};
+  if (plan.config.ether_type) {
+    code.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kEtherTypeAt));
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, *plan.config.ether_type, 1, 0));
+    code.push_back(refuse);
+  }
+  const sock_filter accept = BPF_STMT(BPF_RET | BPF_K, kWhole);
+  code.push_back(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kPacketType));
+  code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OTHERHOST, 1, 0));
+  code.push_back(accept);
+  // By the kernel's notion it is another station's; the interface's address may have changed since
+  // the peers learned it, and links may have others.
+  std::vector<Mac> ours = plan.config.macs;
+  ours.push_back(plan.interface.mac);
+  for (const Mac& mac : ours) {
+    code.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0));
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, load32(mac.data()), 0, 3));
+    code.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 4));
+    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, load16(mac.data() + 4), 0, 1));
+    code.push_back(accept);
+  }
+  code.push_back(refuse);
+  return code;
 }
 
 std::string devargs(const AfPacketPlan& plan) {
@@ -201,7 +237,8 @@ Result<AfPacketPlan> plan_af_packet(const AfPacketConfig& config) {
   plan.config = config;
   plan.interface = *state;
   plan.max_frame = config.max_frame != 0 ? config.max_frame : carried;
-  plan.rings = plan_rings(plan.max_frame, config.frames);
+  const auto tag = static_cast<std::uint32_t>(config.tagged ? link::kVlanTag : 0);
+  plan.rings = plan_rings(plan.max_frame + tag, config.frames);
   if (plan.rings.pool_room() > kMaxMbufRoom)
     return fault_of(config, "carries frames of " + std::to_string(plan.max_frame) +
                                 " bytes, more than a buffer holds: set the link's mtu");
@@ -249,20 +286,7 @@ void AfPacketPort::use_driver_socket(int fd) {
   if (fd < 0) return;
   driver_fd_ = fd;
   traits_.wake_fd = fd;
-  constexpr std::uint32_t kPacketType = static_cast<std::uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE);
-  constexpr std::uint32_t kEtherTypeAt = 12;
-  constexpr std::uint32_t kWhole = 0x40000;
-  // Frames that this host itself sends on the interface did not come from the peer. By filter: the
-  // driver puts its socket into a fanout group, which does not know PACKET_IGNORE_OUTGOING.
-  std::vector<sock_filter> code{BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kPacketType),
-                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
-                                BPF_STMT(BPF_RET | BPF_K, 0)};
-  if (plan_.config.ether_type) {
-    code.push_back(BPF_STMT(BPF_LD | BPF_H | BPF_ABS, kEtherTypeAt));
-    code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, *plan_.config.ether_type, 1, 0));
-    code.push_back(BPF_STMT(BPF_RET | BPF_K, 0));
-  }
-  code.push_back(BPF_STMT(BPF_RET | BPF_K, kWhole));
+  std::vector<sock_filter> code = filter(plan_);
   const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
   ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "phy/dpdk/carrier.h"
@@ -18,7 +19,8 @@ struct AfPacketConfig {
   /// Frames of other types stay in the kernel (P2 ignores them anyway): on an interface that the
   /// host uses too, they would cost a copy each. nullopt: everything comes.
   std::optional<std::uint16_t> ether_type = {};
-  std::optional<Mac> mac = {};  ///< our address where it is not the interface's
+  std::vector<Mac> macs = {};  ///< our addresses beside the interface's
+  bool tagged = false;         ///< frames may have an 802.1Q tag, which max_frame does not count
 };
 
 /// Sizes of the driver's rings.

@@ -92,12 +92,13 @@ Result<void> EthdevPort::check_frame_length() {
   std::uint16_t mtu = 0;
   rte_eth_dev_get_mtu(id_, &mtu);
   const std::uint32_t carried = std::uint32_t{mtu} + RTE_ETHER_HDR_LEN;
-  traits_.max_frame =
-      options_.max_frame != 0 ? options_.max_frame : std::min(carried, pool_.room());
-  if (traits_.max_frame <= pool_.room()) return {};
+  // A frame that is copied to be sent may carry a tag.
+  const std::uint32_t held = pool_.room() - static_cast<std::uint32_t>(link::kVlanTag);
+  traits_.max_frame = options_.max_frame != 0 ? options_.max_frame : std::min(carried, held);
+  if (traits_.max_frame <= held) return {};
   return Error{"device " + options_.device + ": frames of " + std::to_string(traits_.max_frame) +
-               " bytes do not fit the pool's buffers of " + std::to_string(pool_.room()) +
-               ": make those larger, or the link's mtu smaller"};
+               " bytes, and a tag of 4, do not fit the pool's buffers of " +
+               std::to_string(pool_.room()) + ": make those larger, or the link's mtu smaller"};
 }
 
 Result<void> EthdevPort::set_up_queues() {
@@ -179,7 +180,7 @@ Buffer* EthdevPort::join(rte_mbuf* mbuf) {
 }
 
 bool EthdevPort::send(const link::FrameOut& frame) {
-  if (frame.length() > frame_limit()) {
+  if (frame.length() - frame.tag_length > frame_limit()) {
     counters_.drops.add(Drop::kTooLong);
     return false;
   }

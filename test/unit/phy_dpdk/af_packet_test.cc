@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_order.h"
 #include "support.h"
 
 namespace mtl::phy {
@@ -188,6 +189,54 @@ TEST_F(AfPacketPair, OtherEtherTypesStayInTheKernel) {
   const auto ours = frame_of(nullptr, 0x52);
   EXPECT_EQ(pass(*a_, *b_, ours), wire(ours, {}));
   EXPECT_EQ(b_->counters().frames_in.get(), 1u);
+}
+
+// A bridge floods frames for stations that it does not know; a NIC would not hand them on.
+TEST_F(AfPacketPair, FramesForOtherStationsStayInTheKernel) {
+  b_.reset();
+  const Mac second{std::byte{2}, {}, {}, {}, {}, std::byte{0x77}};
+  b_ = open({.interface = "mtlb", .frames = 64, .ether_type = kEtherType, .macs = {second}});
+  ASSERT_NE(b_, nullptr);
+  const auto to = [](const Mac& mac) {
+    auto frame = frame_of(nullptr, 0x51);
+    std::copy(mac.begin(), mac.end(), frame.head.begin());
+    return frame;
+  };
+  const Mac own = b_->mac();
+  const Mac stranger{std::byte{2}, {}, {}, {}, {}, std::byte{0x78}};
+  const Mac half = {own[0], own[1], own[2], own[3], std::byte{1}, std::byte{2}};
+  ASSERT_TRUE(a_->send(to(stranger)));
+  ASSERT_TRUE(a_->send(to(half)));
+  EXPECT_EQ(pass(*a_, *b_, to(own)), wire(to(own), {}));
+  EXPECT_EQ(pass(*a_, *b_, to(second)), wire(to(second), {}));
+  EXPECT_EQ(pass(*a_, *b_, to(link::kUnknownPeer)), wire(to(link::kUnknownPeer), {}));
+  // The peers go on using the address that they learned.
+  run("ip link set mtlb address 02:00:00:00:00:99");
+  EXPECT_EQ(pass(*a_, *b_, to(own)), wire(to(own), {}));
+  EXPECT_EQ(b_->counters().frames_in.get(), 4u);
+}
+
+// The kernel takes the tag off, and the driver puts it back: the frame is as it was on the wire.
+TEST_F(AfPacketPair, P3_TagsComeThroughAndLongestFramesWithThem) {
+  a_.reset();
+  b_.reset();
+  a_ = open({.interface = "mtla", .frames = 64, .ether_type = kEtherType, .tagged = true});
+  b_ = open({.interface = "mtlb", .frames = 64, .ether_type = kEtherType, .tagged = true});
+  ASSERT_NE(a_, nullptr);
+  ASSERT_NE(b_, nullptr);
+  Buffer* packet = pool_->take();
+  ASSERT_NE(packet, nullptr);
+  packet->length = kMtu + 14 - link::kFrameHeader;
+  packet->tailroom -= packet->length;
+  std::fill_n(packet->data, packet->length, std::byte{0x5A});
+  link::FrameOut tagged;
+  tagged.set_tagged(frame_of(packet, 0x53), VlanId(5));
+  ASSERT_EQ(tagged.length(), kMtu + 14 + 4);
+  const auto got = pass(*a_, *b_, tagged);
+  EXPECT_EQ(got, wire(tagged, {packet->data, packet->data + packet->length}));
+  ASSERT_GE(got.size(), 18u);
+  EXPECT_EQ(load32(got.data() + 12), 0x81000005u);
+  give_back(packet);
 }
 
 // As another daemon's driver does it, whose process number and interface index come to the same.
@@ -378,7 +427,7 @@ TEST_F(AfPacketPair, AddressesToListenToAreThereWhileThePortIsOpen) {
   a_.reset();
   EXPECT_FALSE(listens("03:4d:54:4c:00:01"));
   const Mac mac{std::byte{2}, {}, {}, {}, {}, std::byte{0x77}};
-  a_ = open({.interface = "mtla", .frames = 64, .mac = mac});
+  a_ = open({.interface = "mtla", .frames = 64, .macs = {mac}});
   ASSERT_NE(a_, nullptr);
   EXPECT_TRUE(listens("03:4d:54:4c:00:01"));
   EXPECT_TRUE(listens("02:00:00:00:00:77"));

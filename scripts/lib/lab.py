@@ -197,9 +197,14 @@ class Switch:
         """Drops by name: of a port, or of the node's shards."""
         sums = {}
         for entry in self.json("show", "drops")["drops"]:
-            if entry.get("port") == number:
+            if entry.get("port") == number and "device" not in entry:
                 sums[entry["reason"]] = sums.get(entry["reason"], 0) + entry["count"]
         return sums
+
+    def device_drops(self, device):
+        """Drops of a device that several links share, by name."""
+        return {entry["reason"]: entry["count"] for entry in self.json("show", "drops")["drops"]
+                if entry.get("device") == device}
 
     def downs(self, number):
         """How often the link of a port left UP, by reason."""

@@ -93,7 +93,7 @@ class Daemon::Impl {
   void rearm();
   void dispatch();
   void handle(const Event& event);
-  void reopen(PortId port);
+  void reopen(const std::vector<PortId>& ports);
   void close_links();
   std::vector<phy::MbufPool*> all_pools() const;
 
@@ -210,7 +210,7 @@ Result<void> Daemon::Impl::build_node() {
   host_ = std::make_unique<NodeHost>(std::move(config), clock_);
   target_ = std::make_unique<NodeTarget>(NodeTarget::Parts{plan_, version_, *host_, *media_, clock_,
                                                            all_pools(), log_, [this] { rearm(); }});
-  media_->on_reopen([this](PortId port) { reopen(port); });
+  media_->on_reopen([this](const std::vector<PortId>& ports) { reopen(ports); });
   return {};
 }
 
@@ -355,23 +355,31 @@ void Daemon::Impl::rearm() {
 }
 
 /// An interface is there again under the name of one that was deleted: the worker lets go of the
-/// old one, it is closed, and the new one takes its place.
-void Daemon::Impl::reopen(PortId port) {
-  host_->post(
-      port, [port](ShardHost& host, Time now) { host.detach(port, now); },
-      [this, port] {
-        if (stopping_) return;
-        const std::string& name = plan_.ports[port.value()].name;
-        if (!media_->reopen(port)) {
-          log_.warning("port cannot be opened again",
-                       {{"port", name}, {"fault", media_->fault(port)}});
-          return;
-        }
+/// old one, it is closed, and the new one takes its place. All ports on it have one worker.
+void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
+  const PortId first = ports.front();
+  const auto detach = [ports](ShardHost& host, Time now) {
+    for (const PortId port : ports) host.detach(port, now);
+  };
+  host_->post(first, detach, [this, ports, first] {
+    if (stopping_) return;
+    const bool opened = media_->reopen(first);
+    std::vector<phy::Port*> media;
+    for (const PortId port : ports) {
+      const std::string& name = plan_.ports[port.value()].name;
+      media.push_back(media_->port(port));
+      if (opened) {
         log_.info("port opened again", {{"port", name}});
-        phy::Port* const medium = media_->port(port);
-        host_->post(port,
-                    [port, medium](ShardHost& host, Time now) { host.attach(port, *medium, now); });
-      });
+      } else {
+        log_.warning("port cannot be opened again",
+                     {{"port", name}, {"fault", media_->fault(port)}});
+      }
+    }
+    if (!opened) return;
+    host_->post(first, [ports, media](ShardHost& host, Time now) {
+      for (std::size_t i = 0; i < ports.size(); ++i) host.attach(ports[i], *media[i], now);
+    });
+  });
 }
 
 // --- stop ---

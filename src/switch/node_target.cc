@@ -74,9 +74,7 @@ PortFacts NodeTarget::facts(PortId port) const {
   out.worker = config.shard.value();
   out.fault = parts_.media.fault(port);
   out.link = &config.link;
-  if (const phy::DeviceCounters* device = parts_.media.device_counters(port)) {
-    out.device_drops = read(device->drops);
-  }
+  out.device_drops = parts_.media.device_drops(port);
   return out;
 }
 
@@ -123,6 +121,9 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
     const int cpu = w < plan.runtime.cpus.size() ? static_cast<int>(plan.runtime.cpus[w]) : -1;
     *out.add_workers() = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
                                       parts_.host.worker_counters(w));
+  }
+  for (const Media::SharedReading& device : parts_.media.shared_devices()) {
+    *out.add_shared_devices() = shared_device_state(device);
   }
   fill_memory(readings, out);
 }

@@ -180,6 +180,14 @@ msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
   return out;
 }
 
+msg::SharedDeviceState shared_device_state(const Media::SharedReading& r) {
+  msg::SharedDeviceState out;
+  out.set_name(r.name);
+  for (const PortId port : r.ports) out.add_ports(port.value());
+  add_drops(r.drops, out);
+  return out;
+}
+
 msg::ShardState shard_state(const ShardReading& r) {
   msg::ShardState out;
   out.set_shard(r.shard.value());

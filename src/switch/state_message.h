@@ -10,6 +10,7 @@
 #include "mtlink/control.pb.h"
 #include "network/route_table.h"
 #include "runtime/worker.h"
+#include "switch/media.h"
 #include "switch/reading.h"
 
 /// A node's state as the control API tells it, made of what the workers read and of what the daemon
@@ -33,6 +34,7 @@ struct PortFacts {
 };
 
 mtlink::control::PortState port_state(const PortReading& reading, const PortFacts& facts);
+mtlink::control::SharedDeviceState shared_device_state(const Media::SharedReading& reading);
 mtlink::control::ShardState shard_state(const ShardReading& reading);
 mtlink::control::WorkerState worker_state(std::uint32_t worker, int cpu, std::uint64_t ticks_hz,
                                           const runtime::WorkerCounters& counters);

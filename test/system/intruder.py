@@ -4,6 +4,7 @@
 usage: intruder.py epoch INTERFACE SOURCE             the epoch in the next frame that comes from SOURCE
        intruder.py frames INTERFACE SOURCE TARGET WHAT COUNT [EPOCH]
                    sends COUNT frames of EtherType 0x88B5; WHAT: random malformed bad_header_crc stale init
+       intruder.py vlans INTERFACE COUNT              the VLAN of each of so many of our frames that come in; 0: none
        intruder.py scribble SOCKET NODE SECONDS       claims a slot and writes noise into its memory
 
 The bytes are those of the protocol page, made here, without the code that they are to be tried on."""
@@ -18,6 +19,7 @@ import time
 
 ETHER_TYPE = 0x88B5
 VERSION, STATUS, INIT = 1, 1, 3
+ETH_P_ALL, SOL_PACKET, PACKET_AUXDATA, TP_STATUS_VLAN_VALID = 3, 263, 8, 16  # linux/if_ether.h, if_packet.h
 
 
 def crc_table():
@@ -82,6 +84,24 @@ def epoch_of(interface, source):
             return frame[15]
 
 
+def vlans(interface, count):
+    # Of all types: of a bridge's member the bridge takes the frames before those who want one alone.
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    raw.bind((interface, ETH_P_ALL))
+    raw.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    raw.settimeout(60)
+    while count > 0:
+        frame, ancillary, _, address = raw.recvmsg(65536, 256)
+        if address[2] == socket.PACKET_OUTGOING or frame[12:14] != struct.pack(">H", ETHER_TYPE):
+            continue
+        count -= 1
+        for level, kind, data in ancillary:
+            if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+                # The kernel takes the tag off; its record tells what it was.
+                status, _, _, _, _, tci, _ = struct.unpack("=IIIHHHH", data[:20])
+                print(tci & 0xFFF if status & TP_STATUS_VLAN_VALID else 0)
+
+
 def send_frames(interface, source, target, what, count, epoch):
     raw = open_raw(interface)
     draw = random.Random(what)
@@ -135,6 +155,8 @@ def main():
     elif command == "frames":
         interface, source, target, what, count, *epoch = rest
         send_frames(interface, source, target, what, int(count), int(epoch[0]) if epoch else 0)
+    elif command == "vlans":
+        vlans(rest[0], int(rest[1]))
     elif command == "scribble":
         scribble(rest[0], int(rest[1]), float(rest[2]))
 

@@ -16,7 +16,8 @@ constexpr std::uint32_t kRoomStep = 64;
 std::uint32_t port_buffers(const link::Config& link, const PortPlan& port) {
   std::uint32_t n = std::accumulate(link.capacity.begin(), link.capacity.end(), 0U);
   n += BufferPlan::kBurst + port.impairment_depth;
-  if (const auto* device = std::get_if<EthdevDevice>(&port.device)) {
+  const auto* device = std::get_if<EthdevDevice>(&port.device);
+  if (device != nullptr && port.first_on_device == port.port) {
     n += device->receive_ring + device->send_ring;
   }
   return n;

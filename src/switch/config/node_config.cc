@@ -249,9 +249,10 @@ std::string describe(const Plan& plan) {
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     const PortPlan& port = plan.ports[i];
     const auto& link = plan.node.ports[i].link;
-    out += "port " + std::to_string(i) + " " + port.name + ": " + text(port.device) + ", mtu " +
-           std::to_string(link.mtu) + ", cell " + std::to_string(link.cell) + ", window " +
-           std::to_string(link.window) + ", worker " +
+    const std::string share = share_of(link, port).text();
+    out += "port " + std::to_string(i) + " " + port.name + ": " + text(port.device) +
+           (share.empty() ? "" : " " + share) + ", mtu " + std::to_string(link.mtu) + ", cell " +
+           std::to_string(link.cell) + ", window " + std::to_string(link.window) + ", worker " +
            std::to_string(plan.node.ports[i].shard.value()) + ", " + std::to_string(port.buffers) +
            " buffers" + (port.enabled ? "" : ", disabled") + "\n";
   }

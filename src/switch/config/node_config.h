@@ -14,6 +14,7 @@
 #include "network/node.h"
 #include "network/route_table.h"
 #include "phy/impairment.h"
+#include "phy/shared_device.h"
 #include "topology/fabric.h"
 
 /// From a configuration as people write it to what a node is built from. Control plane; pure:
@@ -65,6 +66,9 @@ struct PortPlan {
   /// Our source MAC if configured, or a slot's; else the device's: the daemon puts it into
   /// link.mac.
   std::optional<Mac> mac;
+  std::optional<VlanId> vlan;  ///< of the link's frames; none: they have no tag
+  /// The first port on the same device, which may be this one: they share it (P3).
+  PortId first_on_device;
   bool enabled = true;
   phy::ImpairmentConfig impairment;
   std::uint32_t impairment_depth =
@@ -72,6 +76,9 @@ struct PortPlan {
   std::uint32_t max_frame = 0;  ///< longest frame of the link, bytes: 30 + mtu
   std::uint32_t buffers = 0;    ///< of the receive pool that this port alone may hold
 };
+
+/// Which frames of its device are a port's (P3).
+phy::Share share_of(const link::Config& link, const PortPlan& plan);
 
 /// How many buffers the node needs at worst, so that it never drops for want of one (L22):
 ///

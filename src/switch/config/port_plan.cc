@@ -36,7 +36,20 @@ Mac slot_mac(NodeId node, PortId port) {
           low(node.value()), high(port.value()), low(port.value())};
 }
 
+/// What two ports on one device have in common; empty for a slot, and if it is missing.
+std::string device_name(const Device& device) {
+  if (const auto* packet = std::get_if<AfPacketDevice>(&device)) {
+    return packet->interface.empty() ? "" : "interface " + packet->interface;
+  }
+  const auto* ethdev = std::get_if<EthdevDevice>(&device);
+  return ethdev == nullptr || ethdev->devargs.empty() ? "" : "device " + ethdev->devargs;
+}
+
 }  // namespace
+
+phy::Share share_of(const link::Config& link, const PortPlan& plan) {
+  return {plan.vlan, link.peer_mac};
+}
 
 phy::ImpairmentConfig read_impairment(const mtlink::config::Impairment& from,
                                       const std::string& path, Problems& problems) {
@@ -115,31 +128,22 @@ std::uint32_t PortPlanner::af_packet(const mtlink::config::AfPacket& from, const
 
 std::uint32_t PortPlanner::device(const mtlink::config::Port& from, const std::string& path,
                                   Device& out) {
-  std::string key;
-  std::string where;
   std::uint32_t frame = kUsualFrame;
   if (from.has_af_packet()) {
     AfPacketDevice device;
     frame = af_packet(from.af_packet(), path + ".af_packet", device);
-    key = device.interface;
-    where = path + ".af_packet.interface";
     out = std::move(device);
   } else if (from.has_ethdev()) {
-    key = from.ethdev().devargs();
-    where = path + ".ethdev.devargs";
-    if (key.empty()) problems_.add(where, "is missing; name a device, as \"0000:03:00.0\"");
-    out = EthdevDevice{key};
+    const std::string& devargs = from.ethdev().devargs();
+    if (devargs.empty()) {
+      problems_.add(path + ".ethdev.devargs", "is missing; name a device, as \"0000:03:00.0\"");
+    }
+    out = EthdevDevice{devargs};
     // What it carries is not known before it is opened; the operator may know.
     const auto& said = from.link().has_mtu() ? from.link() : config_.defaults();
     frame = std::max(frame, said.mtu() + static_cast<std::uint32_t>(link::kFrameHeader));
   } else {
     problems_.add(path, "has no device; give it af_packet or ethdev (or make it a slot)");
-    return frame;
-  }
-  const auto [first, fresh] = devices_.emplace(key, path);
-  if (!fresh && !key.empty()) {
-    problems_.add(
-        where, "is " + in_quotes(key) + ", which " + first->second + " has; one port for a device");
   }
   return frame;
 }
@@ -256,6 +260,11 @@ void PortPlanner::name(const std::string& given, const std::string& fallback,
   }
 }
 
+void PortPlanner::vlan(const mtlink::config::Port& from, const std::string& path, Draft& draft) {
+  if (!from.has_vlan() || !problems_.range(path + ".vlan", from.vlan(), kMinVlan, kMaxVlan)) return;
+  draft.plan.vlan = VlanId(static_cast<std::uint16_t>(from.vlan()));
+}
+
 void PortPlanner::worker(bool given, std::uint32_t index, const std::string& path, Draft& draft) {
   draft.worker_given = given;
   if (!given) return;
@@ -277,6 +286,7 @@ void PortPlanner::port(const mtlink::config::Port& from, const std::string& path
   const std::uint32_t frame = device(from, path, draft.plan.device);
   peer(from, path, draft);
   addresses(from, path, draft);
+  vlan(from, path, draft);
   if (from.has_edge()) edge(from.edge(), path + ".edge", draft);
   draft.plan.impairment = read_impairment(from.impairment(), path + ".impairment", problems_);
   worker(from.has_worker(), from.worker(), path, draft);
@@ -361,6 +371,8 @@ void PortPlanner::keep(std::uint32_t number, const std::string& path, Draft draf
                                       " has; number ports and slots differently, from 0");
     return;
   }
+  draft.path = path;
+  draft.plan.first_on_device = draft.plan.port;
   draft.plan.impairment_depth = BufferPlan::kImpairmentDepth;
   draft.config.link.node = plan_.node.node;
   draft.config.link.port = draft.plan.port;
@@ -368,9 +380,59 @@ void PortPlanner::keep(std::uint32_t number, const std::string& path, Draft draf
   drafts_.emplace(number, std::move(draft));
 }
 
-void PortPlanner::finish() {
-  std::uint32_t next = 0;
+void PortPlanner::share_devices() {
+  std::map<std::string, std::vector<Draft*>> by_device;
+  for (auto& [number, draft] : drafts_) {
+    const std::string device = device_name(draft.plan.device);
+    if (device.empty()) continue;
+    std::vector<Draft*>& others = by_device[device];
+    for (const Draft* other : others) {
+      if (!share_of(draft.config.link, draft.plan).meets(share_of(other->config.link, other->plan)))
+        continue;
+      problems_.add(draft.path, "is on " + device + ", as " + other->path +
+                                    " is, and nothing tells their frames apart; give each a vlan "
+                                    "of its own, or both the peer_mac of their peers (P3)");
+      break;
+    }
+    if (!others.empty()) share(*others.front(), draft);
+    others.push_back(&draft);
+  }
+}
+
+/// What belongs to the device is the same for all ports on it: the first one says it.
+void PortPlanner::share(const Draft& first, Draft& draft) {
+  draft.plan.first_on_device = first.plan.port;
+  const auto differs = [&](const char* field, const std::string& remedy) {
+    problems_.add(draft.path + field, "differs from that of " + first.path +
+                                          ", which is on the same device; " + remedy);
+  };
+  if (draft.config.link.ether_type != first.config.link.ether_type) {
+    differs(".ether_type", "they must agree");
+  }
+  const auto* packet = std::get_if<AfPacketDevice>(&draft.plan.device);
+  if (packet != nullptr && packet->frames != std::get<AfPacketDevice>(first.plan.device).frames) {
+    differs(".af_packet.frames", "the interface has one pair of rings: give both the same");
+  }
+  if (draft.worker_given && !(first.worker_given && first.config.shard == draft.config.shard)) {
+    differs(".worker", "a device has one worker: give both the same");
+  }
+}
+
+void PortPlanner::give_workers() {
   std::size_t turn = 0;
+  for (auto& [number, draft] : drafts_) {
+    if (draft.worker_given) continue;
+    const auto first = drafts_.find(draft.plan.first_on_device.value());
+    draft.config.shard = &first->second != &draft
+                             ? first->second.config.shard
+                             : ShardId(static_cast<std::uint8_t>(turn++ % plan_.runtime.workers));
+  }
+}
+
+void PortPlanner::finish() {
+  share_devices();
+  give_workers();
+  std::uint32_t next = 0;
   for (auto& [number, draft] : drafts_) {
     // The number is the index into the node's tables (PortId), so gaps would be dead entries.
     if (number != next) {
@@ -380,9 +442,6 @@ void PortPlanner::finish() {
       return;
     }
     ++next;
-    if (!draft.worker_given) {
-      draft.config.shard = ShardId(static_cast<std::uint8_t>(turn++ % plan_.runtime.workers));
-    }
     plan_.node.ports.push_back(std::move(draft.config));
     plan_.ports.push_back(std::move(draft.plan));
   }

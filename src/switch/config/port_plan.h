@@ -28,6 +28,7 @@ class PortPlanner {
   struct Draft {
     network::PortConfig config;
     PortPlan plan;
+    std::string path;
     bool worker_given = false;
   };
   void port(const mtlink::config::Port& from, const std::string& path);
@@ -43,10 +44,14 @@ class PortPlanner {
                                     const std::string& path);
   void name(const std::string& given, const std::string& fallback, const std::string& path,
             Draft& draft);
+  void vlan(const mtlink::config::Port& from, const std::string& path, Draft& draft);
   void worker(bool given, std::uint32_t index, const std::string& path, Draft& draft);
   void ring_bytes(const mtlink::config::Slot& from, const std::string& path, Draft& draft);
   /// Puts the draft under its number, if that is free.
   void keep(std::uint32_t number, const std::string& path, Draft draft);
+  void share_devices();
+  void share(const Draft& first, Draft& draft);
+  void give_workers();
   void finish();
 
   const mtlink::config::NodeConfig& config_;
@@ -57,7 +62,6 @@ class PortPlanner {
   std::map<std::uint32_t, Draft> drafts_;
   std::map<std::uint32_t, std::string> numbers_;     ///< port number -> who has it
   std::map<std::string, std::string> names_;         ///< name -> who has it
-  std::map<std::string, std::string> devices_;       ///< interface or devargs -> who has it
   std::map<std::uint32_t, std::string> slot_nodes_;  ///< node id -> slot that has it
 };
 

@@ -121,6 +121,7 @@ array drops_json(const mtlink::control::NodeState& node) {
   };
   for (const auto& port : node.ports())
     add({{"port", port.port()}, {"name", port.name()}}, port.drops());
+  for (const auto& device : node.shared_devices()) add({{"device", device.name()}}, device.drops());
   for (const auto& shard : node.shards()) add({{"shard", shard.shard()}}, shard.drops());
   return all;
 }
@@ -163,7 +164,8 @@ object view_json(const std::string& view, const mtlink::control::NodeState& node
   object all = to_json(node);
   if (view == "routes" || view == "workers") return {{view, all[view]}};
   if (view == "memory") return {{view, to_json(node.memory())}};
-  for (const char* part : {"ports", "routes", "shards", "workers", "memory"}) all.erase(part);
+  for (const char* part : {"ports", "routes", "shards", "workers", "memory", "shared_devices"})
+    all.erase(part);
   return all;
 }
 

@@ -199,6 +199,7 @@ std::string show_drops(const NodeState& node, bool colour) {
       if (drop.count() != 0) table.add({where, drop.layer(), drop.name(), drop.count()});
   };
   for (const auto& port : node.ports()) add("port " + port_label(port), port.drops());
+  for (const auto& device : node.shared_devices()) add("device " + device.name(), device.drops());
   for (const auto& shard : node.shards())
     add(fmt::format("shard {}", shard.shard()), shard.drops());
   return table.empty() ? "nothing was dropped\n" : table.text(colour);

@@ -67,6 +67,12 @@ std::string with_port(const std::string& fields) {
          "\n}\n";
 }
 
+/// Two ports on one interface that VLANs tell apart, each with further fields.
+std::string shared_ports(const std::string& first, const std::string& second) {
+  return "node: 1\nports { port: 0 vlan: 5 af_packet { interface: \"va\" } " + first +
+         " }\nports { port: 1 vlan: 6 af_packet { interface: \"va\" } " + second + " }\n";
+}
+
 // ---- What is decided when nothing is said
 // --------------------------------------------------------
 
@@ -410,6 +416,48 @@ TEST(NodeConfigBuffers, LessThanPromisedIsRefused) {
               StartsWith("lab.textproto:3:11: runtime.memory_mib is 10, but the buffers need "));
 }
 
+// ---- Several ports on one device (P3)
+// ------------------------------------------------------------
+
+TEST(NodeConfig, P3_PortsShareADeviceByVlanOrPeer) {
+  const Plan plan = good(
+      "node: 1\n"
+      "ports { port: 0 vlan: 5 af_packet { interface: \"va\" } }\n"
+      "ports { port: 1 af_packet { interface: \"vb\" } }\n"
+      "ports { port: 2 peer_mac: \"02:00:00:00:00:01\" af_packet { interface: \"va\" } }\n"
+      "ports { port: 3 peer_mac: \"02:00:00:00:00:02\" af_packet { interface: \"va\" } }\n");
+  ASSERT_EQ(plan.ports.size(), 4U);
+  EXPECT_EQ(plan.ports[0].vlan, VlanId(5));
+  EXPECT_FALSE(plan.ports[2].vlan);
+  std::vector<unsigned> first;
+  for (const PortPlan& port : plan.ports) first.push_back(port.first_on_device.value());
+  EXPECT_THAT(first, ElementsAre(0U, 1U, 0U, 0U));
+  EXPECT_THAT(describe(plan), HasSubstr("port 0 p0: af_packet va vlan 5, mtu 1484"));
+  EXPECT_THAT(describe(plan),
+              HasSubstr("port 3 p3: af_packet va peer 02:00:00:00:00:02, mtu 1484"));
+}
+
+TEST(NodeConfig, ADeviceHasOneWorkerByTurnsOfDevices) {
+  const auto shards = [](const Plan& plan) {
+    std::vector<unsigned> out;
+    for (const auto& port : plan.node.ports) out.push_back(port.shard.value());
+    return out;
+  };
+  const std::string runtime = "runtime { cpus: [0, 1] }\n";
+  const std::string other = "ports { port: 2 af_packet { interface: \"vb\" } }\n";
+  EXPECT_THAT(shards(good(shared_ports("", "") + other + runtime)), ElementsAre(0U, 0U, 1U));
+  EXPECT_THAT(shards(good(shared_ports("worker: 1", "") + other + runtime)),
+              ElementsAre(1U, 1U, 0U));
+  EXPECT_THAT(shards(good(shared_ports("worker: 1", "worker: 1") + runtime)), ElementsAre(1U, 1U));
+}
+
+TEST(NodeConfig, TheRingsOfASharedDeviceAreCountedOnce) {
+  const Plan plan = good(
+      "node: 1\nports { port: 0 vlan: 5 ethdev { devargs: \"net_tap0\" } }\n"
+      "ports { port: 1 vlan: 6 ethdev { devargs: \"net_tap0\" } }\n");
+  EXPECT_EQ(plan.ports[0].buffers, plan.ports[1].buffers + 2 * 1024);
+}
+
 TEST(NodeConfig, DescriptionShowsWhatWasDecided) {
   const std::string text = describe(good("node: 1\n" + kPort + "slots { port: 1 node: 9 }\n"));
   EXPECT_THAT(text, HasSubstr("node 1 \"node-1\", 1 worker(s), 2 routes"));
@@ -501,9 +549,38 @@ INSTANTIATE_TEST_SUITE_P(
                 "are too short for a link; raise its MTU to 80 or more"},
         Refused{"InterfaceTwice",
                 "node: 1\n" + kPort + "ports { port: 1 af_packet { interface: \"va\" } }\n",
-                "lab.textproto:3:29: ports[1].af_packet.interface is \"va\", which ports[0] has; "
-                "one port "
-                "for a device"},
+                "lab.textproto:3:1: ports[1] is on interface va, as ports[0] is, and nothing tells "
+                "their frames apart; give each a vlan of its own, or both the peer_mac of their "
+                "peers (P3)"},
+        Refused{"OneOfTwoPeersUnknown",
+                "node: 1\n" + kPort +
+                    "ports { port: 1 peer_mac: \"02:00:00:00:00:01\" af_packet { interface: "
+                    "\"va\" } }\n",
+                "lab.textproto:3:1: ports[1] is on interface va, as ports[0] is, and nothing tells "
+                "their frames apart; give each a vlan of its own, or both the peer_mac of their "
+                "peers (P3)"},
+        Refused{"DeviceTwice",
+                "node: 1\nports { ethdev { devargs: \"net_tap0\" } vlan: 5 }\n"
+                "ports { port: 1 ethdev { devargs: \"net_tap0\" } vlan: 5 }\n",
+                "lab.textproto:3:1: ports[1] is on device net_tap0, as ports[0] is, and nothing "
+                "tells their frames apart; give each a vlan of its own, or both the peer_mac of "
+                "their peers (P3)"},
+        Refused{"Vlan", with_port("vlan: 4095"),
+                "lab.textproto:3:1: ports[0].vlan is 4095; it must be 1..4094"},
+        Refused{
+            "SharedEtherType", shared_ports("", "ether_type: 0x88B6"),
+            "lab.textproto:3:55: ports[1].ether_type differs from that of ports[0], which is on "
+            "the same device; they must agree"},
+        Refused{
+            "SharedWorker", shared_ports("worker: 0", "worker: 1") + "runtime { cpus: [0, 1] }\n",
+            "lab.textproto:3:55: ports[1].worker differs from that of ports[0], which is on the "
+            "same device; a device has one worker: give both the same"},
+        Refused{
+            "SharedFrames",
+            "node: 1\nports { port: 0 vlan: 5 af_packet { interface: \"va\" frames: 64 } }\n"
+            "ports { port: 1 vlan: 6 af_packet { interface: \"va\" frames: 32 } }\n",
+            "lab.textproto:3:53: ports[1].af_packet.frames differs from that of ports[0], which "
+            "is on the same device; the interface has one pair of rings: give both the same"},
         Refused{"NoDevargs", "node: 1\nports { ethdev { } }\n",
                 "lab.textproto:2:9: ports[0].ethdev.devargs is missing; name a device, as "
                 "\"0000:03:00.0\""},

@@ -48,6 +48,7 @@ inline mtlink::control::NodeState sample_node() {
       shard: 0 accepted: 1000 made: 30 acked: 1005 delivered: 10 dropped: 8 held: 7
       drops { layer: "network" name: "no_route" count: 8 } drops { layer: "phy" name: "no_buffer" count: 1 }
     }
+    shared_devices { name: "eth3" ports: 0 ports: 2 drops { layer: "link" name: "foreign" count: 6 } }
     workers {
       worker: 0 cpu: -1 loops: 5000 busy_cycles: 2000000000 idle_cycles: 1000000000 sleep_ns: 9000000000000
       sleeps: 777 cycles_hz: 2000000000

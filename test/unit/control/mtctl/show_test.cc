@@ -69,6 +69,7 @@ TEST(Show, Drops) {
       "port 0 (trunk0)  link     bad_header_crc      4\n"
       "port 0 (trunk0)  link     duplicate           2\n"
       "port 0 (trunk0)  phy      impaired           12\n"
+      "device eth3      link     foreign             6\n"
       "shard 0          network  no_route            8\n"
       "shard 0          phy      no_buffer           1\n",
       show_drops(sample_node(), false));
@@ -130,8 +131,10 @@ TEST(Json, EachViewHasItsPart) {
   const auto drops = view_json("drops", node).at("drops").as_array();
   EXPECT_EQ(R"({"port":0,"name":"trunk0","layer":"link","reason":"bad_header_crc","count":4})",
             boost::json::serialize(drops.at(0)));
-  EXPECT_EQ(R"({"shard":0,"layer":"network","reason":"no_route","count":8})",
+  EXPECT_EQ(R"({"device":"eth3","layer":"link","reason":"foreign","count":6})",
             boost::json::serialize(drops.at(3)));
+  EXPECT_EQ(R"({"shard":0,"layer":"network","reason":"no_route","count":8})",
+            boost::json::serialize(drops.at(4)));
   EXPECT_EQ(777, view_json("workers", node).at("workers").at(0).at("sleeps").to_number<int>());
   EXPECT_EQ(4096, view_json("memory", node).at("memory").at("pool_buffers").to_number<int>());
 }

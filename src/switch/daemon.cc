@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -39,6 +40,11 @@ constexpr milliseconds kSampleInterval{1000};
 constexpr milliseconds kCarrierInterval{100};
 /// CLOSE has left every port by then, or the port cannot send.
 constexpr milliseconds kCloseTime{300};
+/// Workers that were told to end have ended by then, or are in a device's call that does not
+/// return.
+constexpr milliseconds kEndTime{600};
+/// Between two looks at whether workers have done what they were asked.
+constexpr milliseconds kLookAgain{1};
 constexpr std::uint64_t kMebibyte = 1 << 20;
 
 /// An eventfd by which workers call the control thread.
@@ -95,6 +101,8 @@ class Daemon::Impl {
   void handle(const Event& event);
   void reopen(const std::vector<PortId>& ports);
   void close_links();
+  void end_workers();
+  [[noreturn]] void leave_without(const std::vector<unsigned>& stuck);
   std::vector<phy::MbufPool*> all_pools() const;
 
   Plan plan_;
@@ -385,26 +393,66 @@ void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
 // --- stop ---
 
 /// CLOSE to every peer (L8): the links are disabled, and the workers go on until what that made has
-/// left.
+/// left. One that does not answer keeps the others from nothing.
 void Daemon::Impl::close_links() {
+  struct Asked {
+    std::atomic<std::size_t> busy{0};
+    bool answered = false;
+  };
   const auto end = std::chrono::steady_clock::now() + kCloseTime;
+  const auto in_time = [end] { return std::chrono::steady_clock::now() < end; };
   host_->post_all([](ShardHost& host, Time now) { host.disable_all(now); });
   bool drained = false;
-  while (!drained && std::chrono::steady_clock::now() < end) {
-    const auto left = std::make_shared<std::atomic<std::size_t>>(0);
-    bool asked = false;
+  while (!drained && in_time()) {
+    const auto asked = std::make_shared<Asked>();  // an answer may come when nobody waits any more
     host_->post_all(
-        [left](ShardHost& host, Time) {
-          if (!host.drained()) left->fetch_add(1);
+        [asked](ShardHost& host, Time) {
+          if (!host.drained()) asked->busy.fetch_add(1);
         },
-        [&asked] { asked = true; });
-    while (!asked) {
+        [asked] { asked->answered = true; });
+    while (!asked->answered && in_time()) {
       host_->dispatch([this](const Event& event) { handle(event); });
-      std::this_thread::sleep_for(milliseconds(1));
+      std::this_thread::sleep_for(kLookAgain);
     }
-    drained = left->load() == 0;
+    drained = asked->answered && asked->busy.load() == 0;
   }
-  if (!drained) log_.warning("some peers could not be told: their ports take no frames");
+  if (!drained) {
+    log_.warning(
+        "some peers could not be told: their ports take no frames, or their worker does "
+        "not answer");
+  }
+}
+
+/// Returns when all workers have ended; does not if one will not.
+void Daemon::Impl::end_workers() {
+  host_->stop();
+  const auto end = std::chrono::steady_clock::now() + kEndTime;
+  std::vector<unsigned> running(host_->workers());
+  std::iota(running.begin(), running.end(), 0u);
+  for (;;) {
+    std::erase_if(running, [this](unsigned w) { return !eal_->running(w); });
+    if (running.empty()) break;
+    if (std::chrono::steady_clock::now() >= end) leave_without(running);
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  for (unsigned w = 0; w < host_->workers(); ++w) eal_->join(w);
+}
+
+/// No other way out is safe: a thread inside a device's call cannot be ended by another, and when
+/// the call returns it goes on with ports, buffers and tables. Whoever returned from here would
+/// free them, close devices under it and run destructors of statics; DPDK's own end waits for its
+/// threads. Only the kernel ends all threads at once, and it takes back all that the process had.
+void Daemon::Impl::leave_without(const std::vector<unsigned>& stuck) {
+  for (const unsigned w : stuck) {
+    std::string ports;
+    for (const PortPlan& port : plan_.ports) {
+      if (plan_.node.ports[port.port.value()].shard.value() != w) continue;
+      ports += (ports.empty() ? "" : ",") + port.name;
+    }
+    log_.error("worker does not end: leaving without tidying up; look at its ports' devices",
+               {{"worker", w}, {"ports", ports}});
+  }
+  _exit(kStuck);
 }
 
 void Daemon::Impl::stop() {
@@ -416,8 +464,7 @@ void Daemon::Impl::stop() {
   if (working_) {
     close_links();
     if (server_ != nullptr) server_->close();  // after CLOSE has gone to the holders of slots
-    host_->stop();
-    for (unsigned w = 0; w < host_->workers(); ++w) eal_->join(w);
+    end_workers();
     working_ = false;
     while (host_->dispatch([this](const Event& event) { handle(event); })) {
     }

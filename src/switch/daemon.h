@@ -14,17 +14,22 @@ namespace mtl::switchd {
 /// thread.
 class Daemon {
  public:
+  /// Exit status of a process that ended although a worker had not.
+  static constexpr int kStuck = 3;
+
   /// Opens everything that `plan` names and starts the workers; the links begin to come up. Errors
   /// say what is missing (interface, capability, memory, driver) and the remedy; nothing is left
   /// behind. `log` outlives the daemon. `version` is told by the control API.
   static Result<std::unique_ptr<Daemon>> start(Plan plan, std::string version, Log& log);
-  /// As stop().
+  /// Ends the workers as run() does, if they still run.
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   /// Serves until SIGTERM or SIGINT; tells the service manager when it is ready. Then stops: CLOSE
-  /// to every peer that is UP, within kStopTime.
+  /// to every peer that is UP. All of that takes less than a second: if a worker has not ended by
+  /// then (a call of a device's driver does not return), its ports are named in the log, the
+  /// control socket is removed, and the process ends at once with status kStuck.
   void run();
 
  private:

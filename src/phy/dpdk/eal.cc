@@ -260,6 +260,10 @@ void Eal::launch(unsigned worker, std::function<void()> body) {
   rte_eal_remote_launch(run_body, &bodies_[worker], worker + 1);
 }
 
+bool Eal::running(unsigned worker) const {
+  return rte_eal_get_lcore_state(worker + 1) == RUNNING;
+}
+
 void Eal::join(unsigned worker) {
   rte_eal_wait_lcore(worker + 1);
 }

@@ -46,7 +46,9 @@ class Eal {
   /// Runs `body` on worker `worker` (0 to workers()-1). An exception that leaves it ends the
   /// process. Only when that worker is idle. Control thread.
   void launch(unsigned worker, std::function<void()> body);
-  /// Waits until the worker's body has returned. Control thread.
+  /// Whether the worker's body has not returned yet. Control thread.
+  bool running(unsigned worker) const;
+  /// Waits until the worker's body has returned, however long that takes. Control thread.
   void join(unsigned worker);
   /// EAL's directory of this process, removed by the destructor.
   const std::string& runtime_dir() const { return runtime_dir_; }

@@ -22,6 +22,7 @@ using mtl::switchd::LogStyle;
 constexpr int kOk = 0;
 constexpr int kFailed = 1;     // it could not start
 constexpr int kBadConfig = 2;  // the configuration is wrong
+// Daemon::kStuck, 3: a worker did not end
 
 struct Options {
   std::string config;
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("mtswitchd " MTLINK_VERSION));
   app.footer(
       "Exit status: 0 ended by a signal or check passed, 1 could not start, 2 wrong\n"
-      "configuration or usage.");
+      "configuration or usage, 3 ended by a signal although a worker was stuck in a driver.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

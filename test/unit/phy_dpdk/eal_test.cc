@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <thread>
 
 namespace mtl::phy {
 namespace {
@@ -124,6 +126,15 @@ TEST(Eal, StartsOnceQuietlyLeavesTheCallerUnpinnedAndCleansUp) {
   EXPECT_EQ(cpus[0], 1);
   EXPECT_EQ(cpus[1], 1);
   EXPECT_EQ(cpus[2], CPU_COUNT(&before));
+
+  std::atomic<bool> go_on{false};
+  eal->launch(0, [&] {
+    while (!go_on) std::this_thread::yield();
+  });
+  EXPECT_TRUE(eal->running(0));
+  go_on = true;
+  eal->join(0);
+  EXPECT_FALSE(eal->running(0));
 
   auto again = Eal::start(config);
   ASSERT_FALSE(again);

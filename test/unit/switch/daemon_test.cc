@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -130,6 +131,12 @@ class Process {
   bool ready() { return readiness_.next(ended_fd_) == "READY=1"; }
   std::string told() { return readiness_.next(ended_fd_); }
   void signal(int number) { kill(pid_, number); }
+  pid_t pid() const { return pid_; }
+  /// Whether it ends, far beyond the time that it may take.
+  bool ends() {
+    pollfd fd{ended_fd_, POLLIN, 0};
+    return poll(&fd, 1, static_cast<int>(kPatienceMs)) == 1;
+  }
   /// The exit status, or 1000 and the signal that ended it.
   int wait() {
     int status = 0;
@@ -149,6 +156,37 @@ class Process {
   Readiness readiness_;
   pid_t pid_ = -1;
   int ended_fd_ = -1;
+};
+
+/// One thread of a child that stands still, as in a driver's call that does not return, while the
+/// others go on. The calling thread's alone.
+class StuckThread {
+ public:
+  StuckThread(const Process& process, const std::string& name) {
+    const fs::path tasks = "/proc/" + std::to_string(process.pid()) + "/task";
+    for (const auto& task : fs::directory_iterator(tasks)) {
+      std::string comm;
+      std::getline(std::ifstream(task.path() / "comm"), comm);
+      if (comm == name) tid_ = std::stoi(task.path().filename().string());
+    }
+    if (tid_ < 0 || ptrace(PTRACE_SEIZE, tid_, nullptr, nullptr) != 0) return;
+    seized_ = ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) == 0;
+    if (seized_) waitpid(tid_, nullptr, __WALL);
+  }
+  ~StuckThread() {
+    if (seized_) ptrace(PTRACE_DETACH, tid_, nullptr, nullptr);
+  }
+  bool found() const { return tid_ >= 0; }
+  bool stuck() const { return seized_; }
+  /// After the end of its process, whose status is kept back until this was called.
+  void bury() {
+    waitpid(tid_, nullptr, __WALL);
+    seized_ = false;
+  }
+
+ private:
+  pid_t tid_ = -1;
+  bool seized_ = false;
 };
 
 /// A process's part: claims a slot and runs a node of one port on a thread.
@@ -395,6 +433,68 @@ TEST_F(Slots, L8_SigtermSendsCloseToEveryPeerAndRemovesTheSocket) {
   while (a.downs(link::DownReason::kPeerClose) == 0) std::this_thread::yield();
   while (b.downs(link::DownReason::kPeerClose) == 0) std::this_thread::yield();
   EXPECT_FALSE(fs::exists(socket));
+}
+
+/// Ends `daemon` while the thread of DPDK's lcore `lcore` is stuck; what its log says of that.
+std::vector<boost::json::object> end_with_stuck_worker(Process& daemon, const std::string& lcore) {
+  StuckThread worker(daemon, "rte-worker-" + lcore);
+  EXPECT_TRUE(worker.found());
+  if (!worker.stuck()) {
+    std::puts("no thread may be stopped here (ptrace is refused): nothing is shown");
+    return {};
+  }
+  daemon.signal(SIGTERM);
+  EXPECT_TRUE(daemon.ends()) << "it waits for a worker that never answers: " << daemon.log();
+  if (testing::Test::HasFailure()) return {};
+  worker.bury();
+  EXPECT_EQ(daemon.wait(), 3) << daemon.log();
+  std::vector<boost::json::object> out;
+  std::istringstream lines(daemon.log());
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = boost::json::parse(line).as_object();
+    if (object.at("level").as_string() == "error") out.push_back(object);
+  }
+  EXPECT_EQ(out.size(), 1u) << daemon.log();
+  return out;
+}
+
+TEST_F(Slots, SigtermEndsItWhateverAWorkerDoes) {
+  Process daemon(directory, arguments());
+  ASSERT_TRUE(daemon.ready()) << daemon.log();
+  const auto said = end_with_stuck_worker(daemon, "1");
+  if (said.empty()) return;
+  EXPECT_EQ(said.front().at("worker").as_int64(), 0);
+  EXPECT_EQ(said.front().at("ports").as_string(), "a,b");
+  EXPECT_FALSE(fs::exists(socket));
+}
+
+TEST_F(Slots, L8_TheOtherWorkersPeersGetTheirCloseAllTheSame) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::string cpus;
+  for (unsigned cpu = 0, n = 0; cpu < CPU_SETSIZE && n < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) cpus += (n++ == 0 ? "" : ", ") + std::to_string(cpu);
+  }
+  if (cpus.find(',') == std::string::npos) {
+    std::puts("this process may use one CPU only: there cannot be two workers");
+    return;
+  }
+  std::ofstream(directory / "switch.textproto", std::ios::app)
+      << "runtime { cpus: [" << cpus << "] }\n";
+  Process daemon(directory, arguments());
+  ASSERT_TRUE(daemon.ready()) << daemon.log();
+  ASSERT_EQ(state().ports(1).worker(), 1u);
+  Endpoint a(socket, "a"), b(socket, "b");
+  ASSERT_EQ(a.error, "");
+  ASSERT_EQ(b.error, "");
+  a.come_up();
+  b.come_up();
+  const auto said = end_with_stuck_worker(daemon, "2");
+  if (said.empty()) return;
+  EXPECT_EQ(said.front().at("worker").as_int64(), 1);
+  EXPECT_EQ(said.front().at("ports").as_string(), "b");
+  while (a.downs(link::DownReason::kPeerClose) == 0) std::this_thread::yield();
+  EXPECT_EQ(b.downs(link::DownReason::kPeerClose), 0u);
 }
 
 TEST_F(Slots, StartAgainAfterKill) {

@@ -138,6 +138,11 @@ def _numbers(value):
     return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
+def _of_kind(link, kind):
+    """Frames of a kind that came in on a link and were of its session."""
+    return next(entry["in"] for entry in link["kinds"] if entry["kind"] == kind)
+
+
 class Switch:
     """A mtswitchd, which may be started more than once, and its mtctl."""
 
@@ -214,8 +219,18 @@ class Switch:
         return self.link(number)["state"]
 
     def wait_up(self, *numbers, limit=PATIENCE):
-        wait_until(f"links {numbers} of {self.name} are UP",
-                   lambda: all(self.state(n) == "up" for n in numbers), limit)
+        """Until packets may be sent there: UP, and the peer heard, which says something all the time."""
+        def all_up(links):
+            return all(links[n]["state"] == "up" for n in numbers)
+
+        def heard(links):
+            return [_of_kind(links[n], "STATUS") for n in numbers]
+
+        before = heard(wait_until(f"links {numbers} of {self.name} are UP",
+                                  lambda: (links := self.links()) and all_up(links) and links, limit))
+        wait_until(f"links {numbers} of {self.name} are UP and hear their peers",
+                   lambda: (links := self.links()) and all_up(links)
+                   and all(now > was for now, was in zip(heard(links), before)), limit)
 
     def wait_not_up(self, *numbers):
         wait_until(f"links {numbers} of {self.name} are not UP",

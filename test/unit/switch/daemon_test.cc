@@ -290,6 +290,21 @@ class Endpoint {
   std::thread thread_;
 };
 
+/// Waits until a link that is UP has heard its peer, which says something all the time (L23):
+/// before that nothing can be sent there (N7).
+void until_heard(const std::function<msg::PortState()>& port) {
+  const auto heard = [&] {
+    const msg::PortState now = port();
+    std::uint64_t statuses = 0;
+    for (const msg::KindCount& kind : now.link().kinds()) {
+      if (kind.kind() == "STATUS") statuses = kind.in();
+    }
+    return statuses;
+  };
+  const std::uint64_t before = heard();
+  while (heard() == before) std::this_thread::yield();
+}
+
 /// A switch, node 1, with the slots a (node 11) and b (node 12).
 class Slots : public testing::Test {
  protected:
@@ -327,6 +342,12 @@ class Slots : public testing::Test {
     request.mutable_get_node();
     return call(request).node();
   }
+  /// Usable at both ends (N7).
+  void come_up(Endpoint& endpoint) {
+    endpoint.come_up();
+    const auto port = static_cast<int>(endpoint.grant.switch_port());
+    until_heard([&] { return state().ports(port); });
+  }
   msg::PingResult ping(std::uint32_t node) {
     msg::Request request;
     request.mutable_ping()->set_node(node);
@@ -353,8 +374,8 @@ TEST_F(Slots, CarryDatagramsAndTheBooksBalance) {
   ASSERT_EQ(b.error, "");
   EXPECT_EQ(a.grant.node(), 11u);
   EXPECT_EQ(a.grant.switch_node(), 1u);
-  a.come_up();
-  b.come_up();
+  come_up(a);
+  come_up(b);
   a.send(12, 3000);
   b.send(11, 1000);
   b.until_delivered(3000);
@@ -376,7 +397,7 @@ TEST_F(Slots, N11_PingAndTraceFindTheEndpoint) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   Endpoint a(socket, "a");
   ASSERT_EQ(a.error, "");
-  a.come_up();
+  come_up(a);
   const msg::PingResult reply = ping(11);
   EXPECT_EQ(reply.outcome(), msg::PingResult::REPLY);
   EXPECT_EQ(reply.from(), 11u);
@@ -400,18 +421,18 @@ TEST_F(Slots, AClaimThatEndsFreesTheSlotAtOnceAndHarmsNobody) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   Endpoint b(socket, "b");
   ASSERT_EQ(b.error, "");
-  b.come_up();
+  come_up(b);
   for (int round = 0; round < 5; ++round) {
     Endpoint a(socket, "a");
     ASSERT_EQ(a.error, "") << round;
     Endpoint late(socket, "a");
     EXPECT_NE(late.error.find("claimed already"), std::string::npos) << late.error;
-    a.come_up();
+    come_up(a);
     a.send(12, 200);  // and ends in the middle of it, without a word
   }
   Endpoint a(socket, "a");
   ASSERT_EQ(a.error, "");
-  a.come_up();
+  come_up(a);
   const std::uint64_t before = b.node->delivered_count;
   a.send(12, 500);
   b.until_delivered(before + 500);
@@ -425,8 +446,8 @@ TEST_F(Slots, L8_SigtermSendsCloseToEveryPeerAndRemovesTheSocket) {
   Endpoint a(socket, "a"), b(socket, "b");
   ASSERT_EQ(a.error, "");
   ASSERT_EQ(b.error, "");
-  a.come_up();
-  b.come_up();
+  come_up(a);
+  come_up(b);
   daemon.signal(SIGTERM);
   EXPECT_EQ(daemon.told(), "STOPPING=1");
   EXPECT_EQ(daemon.wait(), 0) << daemon.log();
@@ -487,8 +508,8 @@ TEST_F(Slots, L8_TheOtherWorkersPeersGetTheirCloseAllTheSame) {
   Endpoint a(socket, "a"), b(socket, "b");
   ASSERT_EQ(a.error, "");
   ASSERT_EQ(b.error, "");
-  a.come_up();
-  b.come_up();
+  come_up(a);
+  come_up(b);
   const auto said = end_with_stuck_worker(daemon, "2");
   if (said.empty()) return;
   EXPECT_EQ(said.front().at("worker").as_int64(), 1);
@@ -502,7 +523,7 @@ TEST_F(Slots, StartAgainAfterKill) {
     Process daemon(directory, arguments());
     ASSERT_TRUE(daemon.ready()) << daemon.log();
     Endpoint a(socket, "a");
-    a.come_up();
+    come_up(a);
     daemon.signal(SIGKILL);
     EXPECT_EQ(daemon.wait(), 1000 + SIGKILL);
   }
@@ -511,7 +532,7 @@ TEST_F(Slots, StartAgainAfterKill) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   Endpoint a(socket, "a");
   ASSERT_EQ(a.error, "");
-  a.come_up();
+  come_up(a);
 }
 
 TEST_F(Slots, RoutesAreReplacedAllOrNothing) {
@@ -519,7 +540,7 @@ TEST_F(Slots, RoutesAreReplacedAllOrNothing) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   Endpoint a(socket, "a");
   ASSERT_EQ(a.error, "");
-  a.come_up();
+  come_up(a);
   msg::Request request;
   auto* route = request.mutable_set_routes()->mutable_routes()->add_routes();
   route->set_dst(12);
@@ -542,7 +563,7 @@ TEST_F(Slots, PortsGoDownAndUpAndAreImpaired) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   Endpoint a(socket, "a");
   ASSERT_EQ(a.error, "");
-  a.come_up();
+  come_up(a);
   msg::Request request;
   request.mutable_set_port()->set_port(0);
   request.mutable_set_port()->set_up(false);
@@ -551,7 +572,7 @@ TEST_F(Slots, PortsGoDownAndUpAndAreImpaired) {
   while (a.usable()) std::this_thread::yield();
   request.mutable_set_port()->set_up(true);
   EXPECT_EQ(call(request).error(), "");
-  a.come_up();
+  come_up(a);
 
   msg::Request impair;
   impair.mutable_set_impairment()->set_port(0);
@@ -576,7 +597,7 @@ TEST_F(Slots, LogsAreJsonLinesThatSayWhatWasDecided) {
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   {
     Endpoint a(socket, "a");
-    a.come_up();
+    come_up(a);
   }
   daemon.signal(SIGINT);
   EXPECT_EQ(daemon.wait(), 0);
@@ -666,6 +687,9 @@ class Trunk : public testing::Test {
   }
   void until_up() {
     while (!up("one") || !up("two")) std::this_thread::yield();
+    for (const auto* name : {"one", "two"}) {
+      until_heard([&] { return state(name).ports(0); });
+    }
   }
 
   Directory directory;

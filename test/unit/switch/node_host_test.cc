@@ -83,7 +83,8 @@ class SwitchOfTwo {
     host->post_all(command, [&] { done = true; });
     until([&] { return done; });
   }
-  /// Both links at both of their ends: an end that is UP has no word yet that the other one is.
+  /// Both links, usable at both of their ends (N7): an end that is UP is not before it has heard
+  /// the other one, and what it is to send before that has no route.
   void come_up() {
     bool up = false;
     while (!up) {
@@ -91,9 +92,8 @@ class SwitchOfTwo {
       for (std::uint16_t id = 1; id <= 2; ++id) {
         on_endpoint(id, [&](TestNode& n, Time) { up = up && n.shard.link(kPort0)->usable(); });
       }
-      for (const ShardReading& r : read()) {
-        for (const PortReading& p : r.ports) up = up && p.state == link::State::kUp;
-      }
+      for (std::uint16_t p = 0; p < 2; ++p)
+        up = up && host->node().board()[PortId(p)].longest[0] > 0;
     }
   }
   /// Sends `count` datagrams from one endpoint to the other and waits until all are there.
@@ -472,7 +472,14 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
     }
     return n;
   };
-  const std::uint64_t before = losses();
+  const auto ups_of_port_0 = [&] {
+    std::uint64_t n = 0;
+    for (const ShardReading& r : fabric.read()) {
+      for (const PortReading& p : r.ports) n += p.port == kPort0 ? p.ups : 0;
+    }
+    return n;
+  };
+  const std::uint64_t before = losses(), before_ups = ups_of_port_0();
   bool done = false;
   fabric.host->post(
       kPort0, [](ShardHost& h, Time now) { h.cut(kPort0, now); }, [&] { done = true; });
@@ -480,16 +487,7 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
   EXPECT_EQ(losses(), before + 1);
   // It comes back, the medium having carrier. What endpoint 1 sent before it heard of that would be
   // lost there: it has no other way (N9).
-  const auto ups = [&] {
-    std::uint64_t n = 0;
-    for (const ShardReading& r : fabric.read()) {
-      for (const PortReading& p : r.ports) {
-        if (p.port == kPort0 && p.state == link::State::kUp) n = p.ups;
-      }
-    }
-    return n;
-  };
-  while (ups() != 2) {
+  while (ups_of_port_0() == before_ups) {
   }
   fabric.come_up();
   fabric.exchange(1, 2, 100);

@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -74,6 +75,13 @@ class LabCase(unittest.TestCase):
         self.assertEqual((0, 0), (total["lost"], total["altered"]), report)
         self.assertGreater(total["received"], 0, "nothing was received: the case showed nothing")
         self.assertLessEqual(total["copies"], copies, report)
+
+    def share(self, *processes, seconds=5):
+        """The CPU time of processes in percent of one core, together."""
+        before = sum(p.cpu_seconds() for p in processes)
+        began = time.monotonic()
+        time.sleep(seconds)
+        return 100 * (sum(p.cpu_seconds() for p in processes) - before) / (time.monotonic() - began)
 
     def assert_books(self, *switches):
         for switch in switches:

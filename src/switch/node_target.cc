@@ -117,6 +117,7 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
             [](const auto* a, const auto* b) { return a->port < b->port; });
   for (const PortReading* port : ports) *out.add_ports() = port_state(*port, facts(port->port));
   add_routes(parts_.host.tables().current(), out);
+  out.set_deadlock_check(name(deadlock_check(plan, parts_.host.tables().current().routes())));
   for (std::size_t w = 0; w < parts_.host.workers(); ++w) {
     const int cpu = w < plan.runtime.cpus.size() ? static_cast<int>(plan.runtime.cpus[w]) : -1;
     *out.add_workers() = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
@@ -295,11 +296,16 @@ void NodeTarget::set_impairment(const msg::SetImpairment& call, control::Answer<
 }
 
 void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> answer) {
-  const auto routes = plan_routes(call.routes(), parts_.plan);
+  const auto routes =
+      plan_routes(call.routes(), parts_.plan, parts_.host.tables().current().routes());
   if (!routes) return answer(routes.error());
   auto table = network::RouteTable::build(*routes, parts_.plan.ports.size());
   if (!table) return answer(table.error());
-  parts_.log.info("routes replaced", {{"routes", routes->size()}});
+  const DeadlockCheck check = deadlock_check(parts_.plan, *routes);
+  parts_.log.info("routes replaced", {{"routes", routes->size()}, {"deadlock_check", name(check)}});
+  if (check == DeadlockCheck::kUnproved) {
+    parts_.log.warning(std::string("routes ") + kUnprovedRoutes);
+  }
   parts_.host.tables().publish(std::move(*table),
                                [answer = std::move(answer)] { answer(Result<void>()); });
   ++retired_;

@@ -99,4 +99,19 @@ Result<void> check_routes(const Fabric& fabric, NodeId node, std::span<const Por
                describe(*cycle) + "raise the layer on one hop of the circle, or leave it out"};
 }
 
+Result<void> check_change(const Fabric& fabric, NodeId node, std::span<const PortPeer> ports,
+                          const std::vector<Route>& former, const std::vector<Route>& routes) {
+  std::vector<Route> both = routes;
+  for (const Route& old : former) {
+    const auto same = std::find_if(both.begin(), both.end(),
+                                   [&](const Route& route) { return route.dst == old.dst; });
+    if (same == both.end()) {
+      both.push_back(old);
+    } else {
+      same->tiers.insert(same->tiers.end(), old.tiers.begin(), old.tiers.end());
+    }
+  }
+  return check_routes(fabric, node, ports, both);
+}
+
 }  // namespace mtl::topology

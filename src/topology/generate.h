@@ -26,4 +26,10 @@ Result<Network> make_network(const Fabric& fabric, std::size_t lanes);
 Result<void> check_routes(const Fabric& fabric, NodeId node, std::span<const PortPeer> ports,
                           const std::vector<network::Route>& routes);
 
+/// The same while packets that `node` routed by `former` are still under way, and others go by
+/// `routes`: what either table allows, together.
+Result<void> check_change(const Fabric& fabric, NodeId node, std::span<const PortPeer> ports,
+                          const std::vector<network::Route>& former,
+                          const std::vector<network::Route>& routes);
+
 }  // namespace mtl::topology

@@ -147,6 +147,9 @@ void Planner::plan_routes() {
   if (!problems_.none()) return;
   plan_.routes = make_routes(plan_.fabric, std::move(by_hand), self, peers_, problems_);
   for (const auto& peer : peers_) plan_.peers.push_back(peer.port);
+  if (deadlock_check(plan_, plan_.routes) == DeadlockCheck::kUnproved) {
+    problems_.warn("routes", kUnprovedRoutes);
+  }
   warn_unreached();
   warn_far();
 }
@@ -228,7 +231,8 @@ Result<Plan> plan_node(const control::Located<NodeConfig>& file, const Host& hos
 }
 
 Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& routes,
-                                                const Plan& plan) {
+                                                const Plan& plan,
+                                                const std::vector<network::Route>& in_force) {
   const control::Locations nowhere;
   Problems problems(nowhere);
   auto out = read_routes(routes.routes(), plan.node.node, plan.ports.size(), problems);
@@ -237,8 +241,51 @@ Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& ro
     if (auto ok = topology::check_routes(*plan.fabric, plan.node.node, plan.peers, out); !ok) {
       return ok.error();
     }
+    if (auto ok = topology::check_change(*plan.fabric, plan.node.node, plan.peers, in_force, out);
+        !ok) {
+      return Error{
+          "the routes in force, whose packets are still under way, do not go with the new ones: "
+          "both are right, but together " +
+          ok.error().message +
+          "; or first set routes without the destinations of the circle, and these when nothing "
+          "is queued any more (mtctl show links)"};
+    }
   }
   return out;
+}
+
+const char* const kUnprovedRoutes =
+    "are by hand, and no `fabric` tells what the other nodes are: nothing proves that packets "
+    "cannot "
+    "wait in a circle for ever (N10); give the shape of the whole as `fabric`, too";
+
+DeadlockCheck deadlock_check(const Plan& plan, const std::vector<network::Route>& routes) {
+  if (plan.fabric) return DeadlockCheck::kProved;
+  const auto leads_to = [&](const network::NextHop& hop, NodeId dst) {
+    return std::any_of(plan.peers.begin(), plan.peers.end(), [&](const topology::PortPeer& peer) {
+      return peer.port == hop.port && peer.peer == dst;
+    });
+  };
+  for (const network::Route& route : routes) {
+    for (const network::Tier& tier : route.tiers) {
+      for (const network::NextHop& hop : tier) {
+        if (!leads_to(hop, route.dst)) return DeadlockCheck::kUnproved;
+      }
+    }
+  }
+  return DeadlockCheck::kNotNeeded;
+}
+
+const char* name(DeadlockCheck check) {
+  switch (check) {
+    case DeadlockCheck::kProved:
+      return "proved";
+    case DeadlockCheck::kNotNeeded:
+      return "not_needed";
+    case DeadlockCheck::kUnproved:
+      break;
+  }
+  return "unproved";
 }
 
 std::string describe(const Plan& plan) {

@@ -152,11 +152,26 @@ struct Plan {
 Result<Plan> plan_node(const control::Located<mtlink::config::NodeConfig>& file, const Host& host);
 inline constexpr std::size_t kMaxProblems = 20;
 
-/// The routes of `mtctl routes set` for a running node: they replace all that it has. Checked like
-/// those of a file, and for deadlock (N10) where the node's fabric is known. Problems name
-/// "routes[i]...".
+/// The routes of `mtctl routes set` for a running node: they replace all that it has, `in_force`.
+/// Checked like those of a file, and for deadlock (N10) where the node's fabric is known: by
+/// themselves, and together with those in force, by which packets are still under way. Problems
+/// name "routes[i]...".
 Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& routes,
-                                                const Plan& plan);
+                                                const Plan& plan,
+                                                const std::vector<network::Route>& in_force);
+
+/// What is known of whether routes of a node can deadlock (N10). A node alone cannot tell.
+enum class DeadlockCheck : std::uint8_t {
+  kProved,     ///< cannot, if the other nodes take their routes from the same `fabric`
+  kUnproved,   ///< by hand, and no `fabric` says what the other nodes are
+  kNotNeeded,  ///< cannot: they lead to neighbours alone, where packets end and wait for nothing
+};
+/// Of routes that plan_node() or plan_routes() let pass.
+DeadlockCheck deadlock_check(const Plan& plan, const std::vector<network::Route>& routes);
+/// Its name in the control API: proved, unproved, not_needed.
+const char* name(DeadlockCheck check);
+/// What to say where it is kUnproved, with the remedy.
+extern const char* const kUnprovedRoutes;
 
 /// The impairment of `mtctl impair`, checked.
 Result<phy::ImpairmentConfig> plan_impairment(const mtlink::config::Impairment& impairment);

@@ -90,6 +90,14 @@ std::string describe(const mtlink::config::Impairment& impairment) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// Whether the routes can deadlock (N10), as far as the node knows.
+std::string deadlock_check(const std::string& check) {
+  if (check == "proved") return "proved for the fabric";
+  if (check == "unproved") return "unproved: routes by hand";
+  if (check == "not_needed") return "not needed: neighbours only";
+  return check;
+}
+
 std::string show_node(const NodeState& node, bool) {
   const auto up = std::count_if(node.ports().begin(), node.ports().end(),
                                 [](const auto& port) { return port.link().state() == "up"; });
@@ -99,6 +107,7 @@ std::string show_node(const NodeState& node, bool) {
                 {"process", std::to_string(node.pid())},
                 {"ports", fmt::format("{}, {} of them up", node.ports_size(), up)},
                 {"routes", fmt::format("to {} nodes", node.routes_size())},
+                {"deadlock check", deadlock_check(node.deadlock_check())},
                 {"workers", std::to_string(node.workers_size())}});
 }
 

@@ -556,6 +556,11 @@ TEST_F(Slots, RoutesAreReplacedAllOrNothing) {
   EXPECT_EQ(call(request).error(), "");
   EXPECT_EQ(ping(11).outcome(), msg::PingResult::REPLY);
   EXPECT_EQ(state().routes_size(), 2);
+  EXPECT_EQ(state().deadlock_check(), "not_needed");
+  back->set_dst(50);  // beyond the neighbours, and there is no fabric
+  EXPECT_EQ(call(request).error(), "");
+  EXPECT_EQ(state().deadlock_check(), "unproved");
+  EXPECT_NE(daemon.log().find("N10"), std::string::npos) << daemon.log();
 }
 
 TEST_F(Slots, PortsGoDownAndUpAndAreImpaired) {

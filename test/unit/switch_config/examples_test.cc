@@ -24,7 +24,9 @@ Plan plan_of(const std::string& name) {
   auto plan = plan_node(*file, Host{});
   EXPECT_TRUE(plan) << plan.error().message;
   if (!plan) return {};
-  EXPECT_TRUE(plan->warnings.empty()) << name << ": " << plan->warnings.front();
+  // Only where nothing proves the routes free of deadlock (N10).
+  EXPECT_EQ(plan->warnings.size(), name == "routes-by-hand.textproto" ? 1u : 0u)
+      << name << ": " << testing::PrintToString(plan->warnings);
   return std::move(*plan);
 }
 

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "link/config.h"
 #include "network/route_table.h"
@@ -256,7 +258,7 @@ TEST(NodeConfigRoutes, ByHandBecomeTiersWithWeights) {
             (std::vector<Route>{{node(9), {{hop(1, 0)}}},
                                 {node(2), {{hop(0, 0), hop(0, 0), hop(1, 1)}, {hop(0, 1)}}}}));
   EXPECT_TRUE(network::RouteTable::build(plan.routes, 2));
-  EXPECT_TRUE(plan.warnings.empty());
+  EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("(N10)")));
 }
 
 TEST(NodeConfigRoutes, WithoutAnyTheNeighboursAreReached) {
@@ -335,20 +337,87 @@ TEST(NodeConfigRoutes, RoutesSetIsCheckedTheSameWay) {
   auto* route = routes.add_routes();
   route->set_dst(3);
   route->add_tiers()->add_hops()->set_port(0);
-  const auto taken = plan_routes(routes, plan);
+  const auto taken = plan_routes(routes, plan, plan.routes);
   ASSERT_TRUE(taken) << taken.error().message;
   EXPECT_EQ(*taken, (std::vector<Route>{{node(3), {{hop(0, 0)}}}}));
 
   route->set_dst(4);
-  const auto circle = plan_routes(routes, plan);
+  const auto circle = plan_routes(routes, plan, plan.routes);
   ASSERT_FALSE(circle);
   EXPECT_THAT(circle.error().message, HasSubstr("N10"));
 
   route->mutable_tiers(0)->mutable_hops(0)->set_port(3);
-  const auto missing = plan_routes(routes, plan);
+  const auto missing = plan_routes(routes, plan, plan.routes);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message,
             "routes[0].tiers[0].hops[0].port is 3, but the node has ports 0..2 only");
+}
+
+/// "dst port raise" each.
+mtlink::config::Routes routes_by(const std::vector<std::array<std::uint32_t, 3>>& list) {
+  mtlink::config::Routes out;
+  for (const auto& [dst, port, raise] : list) {
+    auto* route = out.add_routes();
+    route->set_dst(dst);
+    auto* hop = route->add_tiers()->add_hops();
+    hop->set_port(port);
+    hop->set_raise(raise);
+  }
+  return out;
+}
+
+// By hand, on the ring 1-2-3-4: the first table sends packets for 4 straight from 2 to 4, and those
+// for 2 to where they end; the second one sends those for 2 by way of 4 and 3, and none from 2 to 4
+// that way. So 2>1>4 waits only by the first, 1>4>3 only by the second, and with what the others do
+// (4>3>2 for 2, 3>2>1 for 1) the circle is closed only by both.
+TEST(NodeConfigRoutes, N10_RoutesSetIsCheckedTogetherWithWhatIsInForce) {
+  const Plan plan = good(kRing);
+  const auto first = plan_routes(routes_by({{2, 0, 0}, {3, 0, 0}, {4, 1, 0}}), plan, {});
+  ASSERT_TRUE(first) << first.error().message;
+  const auto second = routes_by({{2, 1, 0}, {3, 0, 0}, {4, 0, 1}});
+  EXPECT_TRUE(plan_routes(second, plan, {})) << "right by itself";
+  const auto refused = plan_routes(second, plan, *first);
+  ASSERT_FALSE(refused);
+  for (const char* part :
+       {"routes in force", "N10", "node 2 port 0 -> node 1 port 0, layer 0: packets for 4 wait for",
+        "node 1 port 1 -> node 4 port 0, layer 0: packets for 2 wait for",
+        "first set routes without the destinations of the circle"}) {
+    EXPECT_THAT(refused.error().message, HasSubstr(part));
+  }
+  // The remedy that it names.
+  const auto between = plan_routes(routes_by({{3, 0, 0}}), plan, *first);
+  ASSERT_TRUE(between);
+  EXPECT_TRUE(plan_routes(second, plan, *between));
+  // Of destinations that only the old table has, packets are under way as well.
+  EXPECT_FALSE(plan_routes(routes_by({{2, 1, 0}}), plan, *first));
+}
+
+TEST(NodeConfigRoutes, N10_ByHandWithoutAFabricIsUnprovedAndAWarning) {
+  const std::string ports =
+      "node: 1\n"
+      "ports { port: 0 af_packet { interface: \"va\" } peer_node: 2 }\n"
+      "slots { port: 1 node: 9 }\n";
+  const std::string neighbours =
+      "routes { dst: 2 tiers { hops { port: 0 } } } routes { dst: 9 tiers { hops { port: 1 } } }\n";
+  const std::string beyond = "routes { dst: 3 tiers { hops { port: 0 } } }\n";
+  const std::string detour =
+      "routes { dst: 9 tiers { hops { port: 1 } } tiers { hops { port: 0 } } }"
+      " routes { dst: 2 tiers { hops { port: 0 } } }\n";
+  for (const std::string& text : {ports, ports + neighbours}) {
+    const Plan plan = good(text);
+    EXPECT_TRUE(plan.warnings.empty()) << text;
+    EXPECT_EQ(deadlock_check(plan, plan.routes), DeadlockCheck::kNotNeeded) << text;
+  }
+  for (const std::string& text : {ports + neighbours + beyond, ports + detour}) {
+    const Plan plan = good(text);
+    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("`fabric`"))) << text;
+    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("N10"))) << text;
+    EXPECT_THAT(plan.warnings, ElementsAre(HasSubstr("lab.textproto:4:"))) << text;
+    EXPECT_EQ(deadlock_check(plan, plan.routes), DeadlockCheck::kUnproved) << text;
+  }
+  const Plan ring = good(kRing + "routes { dst: 3 tiers { hops { port: 0 } } }\n");
+  EXPECT_TRUE(ring.warnings.empty());
+  EXPECT_EQ(deadlock_check(ring, ring.routes), DeadlockCheck::kProved);
 }
 
 TEST(NodeConfig, ImpairmentOfARunningPortIsChecked) {

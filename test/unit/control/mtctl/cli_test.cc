@@ -65,7 +65,7 @@ class Mtctl : public ::testing::Test {
 
 TEST_F(Mtctl, ShowsWhatItIsAskedFor) {
   for (const auto& [view, begin] :
-       std::vector<std::pair<std::string, std::string>>{{"node", "node         11 (sw1)\n"},
+       std::vector<std::pair<std::string, std::string>>{{"node", "node            11 (sw1)\n"},
                                                         {"ports", "PORT  NAME    LINK  DRIVER"},
                                                         {"links", "PORT  NAME    LINK   PEER"},
                                                         {"vcs", "PORT  NAME    VC"},
@@ -83,7 +83,7 @@ TEST_F(Mtctl, ShowsWhatItIsAskedFor) {
 TEST_F(Mtctl, ShowAloneIsWhatToLookAtFirst) {
   const auto ran = run_it({"show"});
   EXPECT_EQ(0, ran.status) << ran.err;
-  EXPECT_THAT(ran.out, StartsWith("node         11 (sw1)\n"));
+  EXPECT_THAT(ran.out, StartsWith("node            11 (sw1)\n"));
   EXPECT_THAT(ran.out, testing::HasSubstr("\n\nPORT  NAME    LINK   PEER"));
   EXPECT_THAT(ran.out, testing::HasSubstr("\n\nWHERE"));
   const auto json = run_it({"show", "-j"});

@@ -15,13 +15,14 @@ namespace {
 
 TEST(Show, Node) {
   EXPECT_EQ(
-      "node         11 (sw1)\n"
-      "version      0.1.0\n"
-      "running for  3 h 12 min\n"
-      "process      4242\n"
-      "ports        3, 1 of them up\n"
-      "routes       to 2 nodes\n"
-      "workers      1\n",
+      "node            11 (sw1)\n"
+      "version         0.1.0\n"
+      "running for     3 h 12 min\n"
+      "process         4242\n"
+      "ports           3, 1 of them up\n"
+      "routes          to 2 nodes\n"
+      "deadlock check  unproved: routes by hand\n"
+      "workers         1\n",
       show_node(sample_node(), false));
 }
 
@@ -98,8 +99,9 @@ TEST(Show, UsesColoursOnlyIfAsked) {
 }
 
 TEST(Json, HasTheFieldsOfTheSchemaWithNumbersAsNumbers) {
-  EXPECT_EQ(R"({"node":11,"name":"sw1","version":"0.1.0","uptime_ns":11525000000000,"pid":4242})",
-            boost::json::serialize(view_json("node", sample_node())));
+  EXPECT_EQ(
+      R"({"node":11,"name":"sw1","version":"0.1.0","uptime_ns":11525000000000,"pid":4242,"deadlock_check":"unproved"})",
+      boost::json::serialize(view_json("node", sample_node())));
   mtlink::control::DropCount drop;
   drop.set_count(18446744073709551615u);  // needs all 64 bits
   EXPECT_EQ(R"({"layer":"","name":"","count":18446744073709551615})",

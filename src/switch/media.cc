@@ -45,6 +45,7 @@ phy::AfPacketConfig af_packet_config(const Plan& plan, PortId first, const AfPac
 /// What tells the frames of `ports` apart; empty: a single port, whose are all without a tag.
 std::vector<phy::Share> shares(const Plan& plan, const std::vector<PortId>& ports) {
   std::vector<phy::Share> out;
+  out.reserve(ports.size());
   for (const PortId id : ports) {
     out.push_back(share_of(plan.node.ports[id.value()].link, plan.ports[id.value()]));
   }

@@ -90,7 +90,7 @@ Bytes frame(const Mac& source, std::initializer_list<std::uint16_t> tags, std::u
 class SharedDeviceOf : public testing::Test {
  protected:
   /// The ports on the wire from here on.
-  void share(std::vector<Share> shares) {
+  void share(const std::vector<Share>& shares) {
     device_ = std::make_unique<SharedDevice>(wire_, 0x88B5, shares);
   }
   /// What port `i` receives in one call.

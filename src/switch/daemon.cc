@@ -306,6 +306,9 @@ void Daemon::Impl::sample_later() {
   sampling_.async_wait([this](const error_code& error) {
     if (error) return;
     media_->sample();
+    for (const PortPlan& port : plan_.ports) {
+      event_log_.untold(port.port, host_->untold(port.port));
+    }
     event_log_.flush(clock_.now());
     tell_lost_events();
     sample_later();

@@ -14,7 +14,9 @@ EventLog::EventLog(const Plan& plan, Log& log)
       log_(log),
       limits_(plan.ports.size(), LogLimit(kBurst, kInterval)),
       last_held_(plan.ports.size()),
-      held_(plan.ports.size(), false) {}
+      held_(plan.ports.size(), false),
+      untold_(plan.ports.size()),
+      untold_said_(plan.ports.size()) {}
 
 void EventLog::link(const Event& event) {
   const bool up = event.state == link::State::kUp;
@@ -30,9 +32,22 @@ void EventLog::link(const Event& event) {
   write(event, limits_[port].take_suppressed());
 }
 
+void EventLog::untold(PortId port, std::uint64_t count) {
+  untold_[port.value()] = count;
+}
+
 void EventLog::flush(Time now) {
   for (std::size_t port = 0; port < limits_.size(); ++port) {
-    if (!held_[port] || !limits_[port].allow(now)) continue;
+    if (untold_[port] != untold_said_[port] && limits_[port].open(now)) {
+      limits_[port].allow(now);
+      log_.warning("link changes too often to tell each; mtctl show links tells how it is",
+                   {{"port", plan_.ports[port].name},
+                    {"number", port},
+                    {"left_out", untold_[port] - untold_said_[port]}});
+      untold_said_[port] = untold_[port];
+    }
+    if (!held_[port] || !limits_[port].open(now)) continue;
+    limits_[port].allow(now);
     held_[port] = false;
     // The last one was held back too, and is written now.
     write(last_held_[port], limits_[port].take_suppressed() - 1);

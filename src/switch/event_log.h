@@ -16,6 +16,8 @@ class EventLog {
   /// `plan` and `log` outlive it.
   EventLog(const Plan& plan, Log& log);
   void link(const Event& event);
+  /// The link of `port` has changed `count` times in all without an event about it.
+  void untold(PortId port, std::uint64_t count);
   /// Tells of ports whose lines were held back and that are quiet now. About once a second.
   void flush(Time now);
 
@@ -29,6 +31,8 @@ class EventLog {
   std::vector<LogLimit> limits_;  ///< by port
   std::vector<Event> last_held_;  ///< by port: the newest line that was held back
   std::vector<bool> held_;
+  std::vector<std::uint64_t> untold_;       ///< by port, in all
+  std::vector<std::uint64_t> untold_said_;  ///< of those, said in a line
 };
 
 }  // namespace mtl::switchd

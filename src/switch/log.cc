@@ -117,13 +117,17 @@ void Log::write(LogLevel level, std::string_view msg, std::span<const LogField> 
                format_ == LogStyle::kJson ? json_members(msg, fields) : text_line(msg, fields));
 }
 
-bool LogLimit::allow(Time now) {
+bool LogLimit::open(Time now) {
   if (left_ < burst_ && now - filled_ >= interval_) {
     const auto more = static_cast<std::uint64_t>((now - filled_) / interval_);
     left_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(burst_, left_ + more));
     filled_ = now;
   }
-  if (left_ == 0) {
+  return left_ > 0;
+}
+
+bool LogLimit::allow(Time now) {
+  if (!open(now)) {
     ++suppressed_;
     return false;
   }

@@ -84,8 +84,10 @@ class LogLimit {
   LogLimit(std::uint32_t burst, Duration interval)
       : interval_(interval), burst_(burst), left_(burst) {}
 
-  /// Whether a line may be written at `now`.
+  /// Whether a line may be written at `now`; if not, it counts as held back.
   bool allow(Time now);
+  /// Whether allow() would say so; counts nothing.
+  bool open(Time now);
   /// Lines held back since the last call that returned them.
   std::uint64_t take_suppressed() { return std::exchange(suppressed_, 0); }
 

@@ -48,6 +48,10 @@ void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) 
       [readings, done = std::move(done)] { done(*readings); });
 }
 
+std::uint64_t NodeHost::untold(PortId port) const {
+  return hosts_[node_.config().ports[port.value()].shard.value()]->untold(port);
+}
+
 void NodeHost::expect_echoes(std::size_t waiting) {
   for (const auto& host : hosts_) host->expect_echoes(waiting);
 }

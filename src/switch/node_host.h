@@ -56,6 +56,8 @@ class NodeHost {
   /// A reading of every shard, in order.
   void read(std::function<void(const std::vector<ShardReading>&)> done);
 
+  /// See ShardHost::untold().
+  std::uint64_t untold(PortId port) const;
   /// See ShardHost::expect_echoes().
   void expect_echoes(std::size_t waiting);
 

@@ -31,6 +31,7 @@ ShardHost::ShardHost(Config config, network::Node& node, BufferPool& pool,
       tables_(tables),
       notify_(std::move(config.notify)),
       watches_(node.config().ports.size()),
+      untold_(node.config().ports.size()),
       outlets_(node.config().shards),
       shard_(node, config.id, pool, *this),
       loop_(shard_, this),
@@ -73,6 +74,14 @@ link::BringUp ShardHost::bring_up(PortId, std::uint8_t last_epoch) {
   return random_.bring_up(last_epoch);
 }
 
+bool ShardHost::may_tell(PortWatch& watch, Time now) {
+  if (now - watch.told_from >= std::chrono::seconds(1)) {
+    watch.told_from = now;
+    watch.told = 0;
+  }
+  return watch.told++ < kLinkEvents;
+}
+
 void ShardHost::link_changed(PortId port) {
   const link::Link& link = *shard_.link(port);
   PortWatch& watch = watches_[port.value()];
@@ -85,6 +94,10 @@ void ShardHost::link_changed(PortId port) {
     watch.last_down = now;
     settle_reroute();
     reroute_ = Reroute{port, now, shard_.counters().rerouted.get()};
+  }
+  if (!may_tell(watch, now)) {
+    untold_[port.value()].add();
+    return;
   }
   Event event;
   event.kind = Event::Kind::kLink;

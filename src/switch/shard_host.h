@@ -46,6 +46,9 @@ class ShardHost final : public network::ShardOwner,
                         public runtime::Gate {
  public:
   static constexpr std::size_t kEvents = 1024;
+  /// Changes of one link that are told in a second: a peer that keeps leaving and coming back is
+  /// not to take the place of what others have to tell.
+  static constexpr std::uint32_t kLinkEvents = 16;
 
   struct Config {
     ShardId id;
@@ -72,6 +75,8 @@ class ShardHost final : public network::ShardOwner,
   EventRing& events() { return events_; }
   /// What it told of echoes: apart, since other nodes decide how many come. Likewise.
   EventRing& echoes() { return echoes_; }
+  /// Changes of the link of `port` beyond kLinkEvents: no event tells of them.
+  std::uint64_t untold(PortId port) const { return untold_[port.value()].get(); }
   /// Events that found their ring full.
   std::uint64_t events_lost() const { return events_lost_.get(); }
   std::uint64_t echoes_lost() const { return echoes_lost_.get(); }
@@ -106,11 +111,14 @@ class ShardHost final : public network::ShardOwner,
   void read(ShardReading& out, Time now) const;
 
  private:
+  static constexpr Time kLongAgo = Time{} - std::chrono::hours(1);
   struct PortWatch {
     link::State state = link::State::kDown;
     std::optional<Time> last_up;
     std::optional<Time> last_down;
     Duration reroute{0};
+    Time told_from = kLongAgo;  ///< beginning of the second that `told` counts
+    std::uint32_t told = 0;
     MediumReading former;        ///< counts of media that were taken away
     std::uint64_t impaired = 0;  ///< likewise, of impairments
     std::uint64_t impaired_dropped = 0;
@@ -139,6 +147,7 @@ class ShardHost final : public network::ShardOwner,
   void rest() override;
   void awake() override;
 
+  static bool may_tell(PortWatch& watch, Time now);
   void tell(const Event& event, EventRing& ring, Counter& lost);
   void tell_echo(const Buffer& packet);
   void tell_no_route(const EchoRequest& request, Time now);
@@ -153,6 +162,7 @@ class ShardHost final : public network::ShardOwner,
   std::atomic<bool> notified_{false};
   runtime::RandomStock random_;
   std::vector<PortWatch> watches_;  ///< by port
+  std::vector<Counter> untold_;     ///< by port
   std::vector<Outlet> outlets_;     ///< by shard
   EventRing events_{kEvents};
   EventRing echoes_{kEvents};

@@ -428,6 +428,38 @@ TEST_P(NodeHostOf, TellsOfLinksThatChangeAndMeasuresNoRerouteWithoutOne) {
   }
 }
 
+// A peer that says CLOSE and INIT again and again, while the control thread is elsewhere.
+TEST_P(NodeHostOf, ALinkThatKeepsChangingTakesNoPlaceOfOthersEvents) {
+  SwitchOfTwo fabric(GetParam());
+  fabric.come_up();
+  fabric.busy_elsewhere = true;
+  constexpr std::uint64_t kCycles = ShardHost::kEvents;
+  for (std::uint64_t i = 0; i < kCycles; ++i) {
+    fabric.on_endpoint(1, [](TestNode& n, Time now) {
+      n.shard.disable(kPort0, now);
+      n.shard.enable(kPort0, now);
+    });
+    fabric.come_up();
+  }
+  fabric.on_endpoint(2, [](TestNode& n, Time now) { n.shard.disable(kPort0, now); });
+  const PortId second{1};
+  while (fabric.host->node().board()[second].longest[0] > 0) std::this_thread::yield();
+  fabric.busy_elsewhere = false;
+  const auto told = [&](PortId port) {
+    return static_cast<std::uint64_t>(std::count_if(
+        fabric.events.begin(), fabric.events.end(),
+        [&](const Event& e) { return e.port == port && e.before == link::State::kUp; }));
+  };
+  fabric.until([&] { return told(second) == 1; });
+  while (fabric.dispatch()) {
+  }
+  for (std::size_t w = 0; w < fabric.host->workers(); ++w)
+    EXPECT_EQ(fabric.host->host(w).events_lost(), 0u);
+  EXPECT_LT(told(kPort0), kCycles);
+  EXPECT_GT(fabric.host->untold(kPort0), 0u);
+  EXPECT_EQ(fabric.host->untold(second), 0u);
+}
+
 // L8: a disabled link tells its peer so.
 TEST_P(NodeHostOf, L8_DisablingAllSendsCloseToEveryPeer) {
   SwitchOfTwo fabric(GetParam());

@@ -19,7 +19,7 @@ enum class Drop : std::uint8_t {
   kImpaired,     ///< dropped by a configured impairment
   kNoBuffer,     ///< no buffer for a frame that came in, or for a reply or error of the node's own
   kTooLong,      ///< longer than a buffer or than the device carries
-  kBrokenRing,   ///< a record of a local port that its peer wrote wrong
+  kBrokenRing,   ///< a local port whose peer wrote a record wrong or took its memory away
   kNotSent,      ///< the device did not send it and said so, or lost its carrier first
   kNotReceived,  ///< lost by the device or in its ring
   // Link, per port (L3, L5, L6, L11, L12, L16).

@@ -249,6 +249,10 @@ void LocalPort::wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& 
 
 bool LocalPort::carrier() {
   if (closed()) return false;
+  if (segment_->lost()) {
+    fail();
+    return false;
+  }
   const bool attached = segment_->peer().attached.load(std::memory_order_acquire) == kLocalAttached;
   left_ = met_ && !attached;
   met_ = met_ || attached;
@@ -268,6 +272,7 @@ bool LocalPort::arm() {
       segment_->peer().tail.load(std::memory_order_seq_cst) != head_ + free_ - config_.ring_bytes) {
     waiting = waiting || room() > 0;
   }
+  waiting = waiting || segment_->lost();  // carrier() is to say so now, not after a sleep
   if (waiting) unarm();
   return !waiting;
 }

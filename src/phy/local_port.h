@@ -27,10 +27,11 @@ struct LocalPortConfig {
 /// nothing that it wrote is used before it is copied and checked; each index of the peer is read
 /// once a burst; this side's own indices, and all sizes, are kept privately. A peer that
 /// contradicts itself breaks the ring: Drop::kBrokenRing is counted once, nothing is read or sent
-/// any more, there is no carrier, until the slot is claimed anew. A frame that the peer changes
-/// while it is being copied is a corrupted frame, which the link's CRCs catch (L3, L12). A peer
-/// that carrier() has seen leave is gone likewise, though nothing is counted: were it believed when
-/// it comes back, it could cut and join the link as often as this side looks.
+/// any more, there is no carrier, until the slot is claimed anew. So does a peer that takes pages
+/// of the memory away which cannot be had again (LocalSegment::lost()); carrier() sees it. A frame
+/// that the peer changes while it is being copied is a corrupted frame, which the link's CRCs catch
+/// (L3, L12). A peer that carrier() has seen leave is gone likewise, though nothing is counted:
+/// were it believed when it comes back, it could cut and join the link as often as this side looks.
 ///
 /// Wake-ups. A side that wants to sleep stores a fresh number into its `armed` word and then looks
 /// at the peer's index again; a side that has moved an index stores it and then looks at the peer's
@@ -65,7 +66,7 @@ class LocalPort final : public Port {
   /// Both steps in one, for an owner with one thread.
   Result<LocalPortFds> claim();
 
-  /// The peer has broken the rings.
+  /// The peer has broken the rings, or their memory was lost.
   bool broken() const { return broken_; }
 
   unsigned receive(std::span<Buffer*> out) override;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
@@ -29,6 +30,17 @@ std::size_t segment_bytes(std::uint64_t ring_bytes) {
   return kLocalRings + 2 * ring_bytes;
 }
 
+// What may touch the shared memory: the header, and each ring twice.
+std::size_t view_bytes(std::uint64_t ring_bytes) {
+  return kLocalRings + 4 * ring_bytes;
+}
+static_assert(kLocalRings + 4 * std::size_t{kMaxLocalRing} < SegmentGuard::kMaxBytes);
+
+// Behind that there is place for the guard's spare page, of whatever size pages have.
+std::size_t reserved_bytes(std::uint64_t ring_bytes) {
+  return view_bytes(ring_bytes) + kLocalRings;
+}
+
 Result<Fd> make_memory(std::size_t bytes) {
   Fd memory(::memfd_create("mtlink-local-port", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return system_error("memfd_create failed", "raise the limit of open files");
@@ -42,7 +54,8 @@ Result<Fd> make_memory(std::size_t bytes) {
     return system_error("cannot seal the shared memory", "use a kernel with memfd sealing");
   }
   // The rings' pages now, where a lack of memory is an error. (The peer can still punch holes into
-  // them: such a page comes back as zeros when it is touched, and costs memory again.)
+  // them: such a page comes back as zeros when it is touched, and costs memory again. Where there
+  // is none it is SIGBUS: SegmentGuard.)
   const auto rings = static_cast<off_t>(kLocalRings);
   if (::fallocate(memory.get(), 0, rings, size - rings) != 0) {
     return system_error("no memory for rings of " + std::to_string(bytes) + " bytes in all",
@@ -126,7 +139,7 @@ Result<void> LocalSegment::check_sizes(std::uint64_t ring_bytes, std::uint32_t m
 Result<void> LocalSegment::map(int memory) {
   // One reservation, so that nothing else can come to lie inside and one munmap ends it.
   const std::size_t ring = ring_bytes_;
-  void* reserved = ::mmap(nullptr, kLocalRings + 4 * ring, PROT_NONE,
+  void* reserved = ::mmap(nullptr, reserved_bytes(ring), PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
     return system_error("no address space for the rings", "make the rings smaller");
@@ -140,11 +153,23 @@ Result<void> LocalSegment::map(int memory) {
   }
   if (!ok) {
     Error error = system_error("cannot map the shared memory", "make the rings smaller");
-    ::munmap(std::exchange(base_, nullptr), kLocalRings + 4 * ring);
+    ::munmap(std::exchange(base_, nullptr), reserved_bytes(ring));
     return error;
   }
   // Page tables now rather than a fault on the worker's path; only a hint, so no error.
   (void)::madvise(rings_[0], 4 * ring, MADV_POPULATE_WRITE);
+  return {};
+}
+
+Result<void> LocalSegment::guard() {
+  const std::size_t bytes = view_bytes(ring_bytes_);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* spare = ::mmap(base_ + bytes, page, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
+  if (spare == MAP_FAILED) {
+    return system_error("no memory for a spare page", "raise the memory limit");
+  }
+  guard_.emplace(base_, bytes);
   return {};
 }
 
@@ -163,6 +188,7 @@ Result<std::unique_ptr<LocalSegment>> LocalSegment::create(std::uint32_t ring_by
   std::unique_ptr<LocalSegment> segment(
       new LocalSegment(LocalSide::kSwitch, ring_bytes, max_frame, std::move(ours)));
   if (auto ok = segment->map(memory->get()); !ok) return ok.error();
+  if (auto ok = segment->guard(); !ok) return ok.error();
   auto* header = ::new (segment->base_) LocalHeader{};
   header->magic = kLocalMagic;
   header->version = kLocalVersion;
@@ -197,7 +223,8 @@ LocalSegment::~LocalSegment() {
   if (base_ == nullptr) return;
   own().attached.store(0, std::memory_order_release);
   ring();
-  ::munmap(base_, kLocalRings + 4 * std::size_t{ring_bytes_});
+  guard_.reset();
+  ::munmap(base_, reserved_bytes(ring_bytes_));
 }
 
 void LocalSegment::ring() {

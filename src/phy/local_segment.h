@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "phy/segment_guard.h"
 
 /// The shared memory of a local port: its layout, its making, and the doorbell beside it. What the
 /// words mean and how they are kept is LocalPort's.
@@ -78,8 +80,9 @@ class LocalSegment {
   /// Whether a segment may have these sizes (ranges: see create); the error says what is wrong.
   static Result<void> check_sizes(std::uint64_t ring_bytes, std::uint32_t max_frame);
 
-  /// Switch side: makes memory and doorbell; the endpoint's descriptors are put into `claim`, which
-  /// the caller sends to the claimant and then closes.
+  /// Switch side: makes memory and doorbell, and guards the process against a claimant that takes
+  /// pages away (which sets the process's action for SIGBUS, see SegmentGuard); the endpoint's
+  /// descriptors are put into `claim`, which the caller sends to the claimant and then closes.
   /// @param ring_bytes power of two, kMinLocalRing..kMaxLocalRing, at least two longest frames
   /// @param max_frame  kMinLocalFrame..kMaxLocalFrame
   static Result<std::unique_ptr<LocalSegment>> create(std::uint32_t ring_bytes,
@@ -102,6 +105,9 @@ class LocalSegment {
   std::uint32_t ring_bytes() const { return ring_bytes_; }
   std::uint32_t max_frame() const { return max_frame_; }
   int doorbell() const { return doorbell_.get(); }
+  /// Switch side: a page of the memory was taken away and could not be had again; what this side
+  /// sees there since then is not the peer's (SegmentGuard). Cheap; may be asked each burst.
+  bool lost() const { return guard_ && guard_->tripped(); }
 
   /// Wakes the peer. Never waits; a bell that is full has woken it already.
   void ring();
@@ -115,6 +121,7 @@ class LocalSegment {
         max_frame_(max_frame),
         doorbell_(std::move(doorbell)) {}
   Result<void> map(int memory);
+  Result<void> guard();
   LocalHeader& header() { return *reinterpret_cast<LocalHeader*>(base_); }
 
   LocalSide side_;
@@ -123,6 +130,7 @@ class LocalSegment {
   Fd doorbell_;
   std::byte* base_ = nullptr;
   std::array<std::byte*, 2> rings_{};
+  std::optional<SegmentGuard> guard_;  ///< switch side
 };
 
 /// Bytes that a frame of `length` takes in a ring: a header of 8, the frame, and up to a multiple

@@ -79,9 +79,12 @@ void Link::make_close(FrameOut& out) {
 /// `fresh`: the INIT of L4, made before anything of the peer was taken.
 void Link::make_init(bool fresh, Time now, FrameOut& out) {
   const bool known = !fresh && peer_.has_value();
-  init_told_ = known ? peer_->nonce : 0;
+  if (known && !told(peer_->nonce)) {
+    nonces_told_[nonce_turn_] = peer_->nonce;
+    nonce_turn_ = static_cast<std::uint8_t>((nonce_turn_ + 1) % nonces_told_.size());
+  }
   const Init init{.nonce = ours_.nonce,
-                  .peer_nonce = init_told_,
+                  .peer_nonce = known ? peer_->nonce : 0,
                   .node = config_.node,
                   .port = config_.port,
                   .mtu = config_.mtu,

@@ -137,7 +137,8 @@ void Link::enter_init(Time now) {
   peer_.reset();
   peer_mac_ = config_.peer_mac;  // P2: what was learned is forgotten
   link_mtu_ = 0;
-  init_told_ = 0;
+  nonces_told_ = {};
+  nonce_turn_ = 0;
   init_due_ = false;
   init_fresh_due_ = true;
   init_at_ = now + config_.timers.init_interval;
@@ -171,8 +172,7 @@ void Link::enter_up(Time now) {
   if (counters_.ups.get() == 0) down_reason_ = DownReason::kNone;  // else why it last left UP
   init_at_ = kNever;
   init_fresh_due_ = false;
-  init_due_ =
-      init_told_ != peer_->nonce;  // L6: an INIT first unless one with this peer_nonce went out
+  init_due_ = !told(peer_->nonce);  // L6: an INIT first unless one with this peer_nonce went out
   sender_.reset(peer_->window);
   ask_for_status(answer_due_, now);
   up_since_ = last_poll_ = last_valid_ = last_sent_ = now;
@@ -187,6 +187,10 @@ void Link::enter_up(Time now) {
   arm(now + config_.timers.keepalive_interval);
   arm(now + config_.timers.ack_delay);
   arm(now + replay_timeout_);
+}
+
+bool Link::told(std::uint32_t nonce) const {
+  return std::find(nonces_told_.begin(), nonces_told_.end(), nonce) != nonces_told_.end();
 }
 
 void Link::leave_up(DownReason reason) {

@@ -179,6 +179,7 @@ class Link {
   void on_init_in_init(const Init& init, const std::byte* frame, Time now);
   void on_init_in_up(const Init& init, const std::byte* frame, Time now);
   std::optional<Drop> refuse(const Init& init) const;
+  bool told(std::uint32_t nonce) const;
   bool foreign(const std::byte* frame) const;
   void drop(Drop reason, Buffer* buffer) {
     counters_.drops.add(reason);
@@ -240,7 +241,11 @@ class Link {
   CellSize peer_cell_{1};
   std::uint32_t mark_cells_ = kNeverMark;
   std::uint16_t link_mtu_ = 0;
-  std::uint32_t init_told_ = 0;  ///< peer_nonce of the last INIT sent in this bring-up
+  /// L6: each peer_nonce that an INIT of this bring-up carried; 0: none. Several peers may speak on
+  /// one wire, or one may restart. Of more than these the oldest is forgotten: then an INIT too
+  /// many goes before the STATUS of UP, which the peer ignores, or answers once (L7).
+  std::array<std::uint32_t, 8> nonces_told_{};
+  std::uint8_t nonce_turn_ = 0;  ///< the next place in it
   Time init_at_ = kNever;        ///< next INIT
   Time hold_until_ = kNever;     ///< end of hold_down
   bool init_fresh_due_ = false;  ///< the INIT of L4, which knows no peer

@@ -400,6 +400,51 @@ TEST(BringUp, L6_UpSendsInitUnlessOneWithThisNonceWentOut) {
   EXPECT_EQ(second.link.state(), State::kUp);
 }
 
+// "Unless one with this peer_nonce went out before": not only the last one.
+TEST(BringUp, L6_WhatAnotherPeerWasToldInBetweenChangesNothing) {
+  Harness h;
+  h.enable();
+  h.init(h.peer);  // told kPeerNonce
+  Init other = h.peer;
+  other.nonce = 0x33333333;
+  h.init(other);  // told that
+  h.peer.peer_nonce = h.nonce();
+  h.init(h.peer);
+  EXPECT_EQ(h.link.state(), State::kUp);
+  EXPECT_EQ(h.kinds(), "INIT INIT INIT STATUS");
+}
+
+TEST(BringUp, L6_WhatThePeerWasToldInAnEarlierBringUpDoesNotCount) {
+  Harness h;
+  h.enable();
+  h.init(h.peer);
+  h.link.disable(h.now);
+  h.enable();
+  h.sent.clear();
+  h.peer.peer_nonce = h.nonce();
+  h.init(h.peer);
+  EXPECT_EQ(h.kinds(), "INIT STATUS");
+  EXPECT_EQ(h.sent[0].at32(34), kPeerNonce);
+}
+
+// More peers than a link remembers: the rule is kept towards all that were told lately, and towards
+// an earlier one by an INIT too many, never one too few.
+TEST(BringUp, L6_ManyPeersOnOneWire) {
+  Harness h;
+  h.enable();
+  Init other = h.peer;
+  for (std::uint32_t n = 1; n <= 1000; ++n) {
+    other.nonce = n;
+    h.init(other);
+    h.run_for(30ms);  // and it is repeated
+  }
+  h.sent.clear();
+  h.peer.peer_nonce = h.nonce();
+  h.init(h.peer);
+  EXPECT_EQ(h.kinds(), "INIT STATUS");
+  EXPECT_EQ(h.sent[0].at32(34), kPeerNonce);
+}
+
 TEST(BringUp, L6_LinkMtuIsTheSmaller) {
   Harness h;
   h.peer.mtu = 128;

@@ -41,9 +41,8 @@ bool Link::next_frame(Time now, FrameOut& out) {
 bool Link::wants_to_send() const {
   if (close_due_ || init_fresh_due_ || init_due_) return true;
   // Out of UP, what the session left behind waits for enter_init() to be cleared.
-  return state_ == State::kUp &&
-         (sender_.again_waits() || nack_is_due() ||
-          (ready_ != 0 && heard_ && sender_.window_open()) || status_is_due());
+  return state_ == State::kUp && (sender_.again_waits() || nack_is_due() ||
+                                  (ready_ != 0 && sender_.window_open()) || status_is_due());
 }
 
 /// Ethernet header and link header, both with all that the other end will check.
@@ -113,8 +112,9 @@ bool Link::make_again(Time now, FrameOut& out) {
 }
 
 bool Link::make_data(Time now, FrameOut& out) {
-  // L10: nothing before the peer was heard, no more than its window.
-  if (ready_ == 0 || !heard_ || !sender_.window_open()) return false;
+  // L10: no more than the peer's window; and nothing before it was heard, because no VC is ready
+  // before a frame of the session told a limit (L21).
+  if (ready_ == 0 || !sender_.window_open()) return false;
   const std::size_t vc = first_from(ready_, turn_);  // L25
   turn_ = static_cast<std::uint8_t>((vc + 1) % kVcs);
   Buffer* packet = queues_[vc].pop();

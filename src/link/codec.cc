@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kCrcOffset = 12;
+constexpr std::size_t kPacketCrcFrom = 2;
 
 /// Whether `length` is legal for `kind` (L3).
 bool legal_length(Kind kind, std::size_t length, std::uint16_t mtu) {
@@ -151,6 +152,14 @@ void encode(std::span<const NackRange> ranges, std::byte* out) {
 NackRange decode_range(std::span<const std::byte> body, std::size_t index) {
   const std::byte* b = body.data() + index * kNackRange;
   return {Seq{load16(b)}, load16(b + 2)};
+}
+
+std::uint32_t packet_crc(std::span<const std::byte> packet) {
+  return crc32c(packet.subspan(kPacketCrcFrom, packet.size() - kPacketCrcFrom - kPacketCrc));
+}
+
+bool packet_crc_ok(std::span<const std::byte> packet) {
+  return load32(packet.data() + packet.size() - kPacketCrc) == packet_crc(packet);
 }
 
 void encode_ethernet(const Mac& destination, const Mac& source, std::uint16_t ether_type,

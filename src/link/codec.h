@@ -28,7 +28,8 @@ inline constexpr Mac kUnknownPeer{std::byte{0x03}, std::byte{0x4D}, std::byte{0x
                                   std::byte{0x4C}, std::byte{0x00}, std::byte{0x01}};
 
 inline constexpr std::uint16_t kMinPacket = 16;  ///< network header and packet CRC (section 4)
-inline constexpr std::uint16_t kMinMtu = 64;     ///< L6
+inline constexpr std::size_t kPacketCrc = 4;
+inline constexpr std::uint16_t kMinMtu = 64;  ///< L6
 inline constexpr std::uint16_t kMaxWindow = 16384;
 inline constexpr std::uint32_t kMaxCapacitySum = 32767;
 inline constexpr std::size_t kNetworkHeader = 12;
@@ -113,6 +114,12 @@ void encode(const Status& status, std::byte* out);
 Status decode_status(std::span<const std::byte> body);
 void encode(std::span<const NackRange> ranges, std::byte* out);
 NackRange decode_range(std::span<const std::byte> body, std::size_t index);
+
+/// The packet CRC (N2) as `packet` ought to carry it in its last 4 bytes, whatever stands there: of
+/// all before them but the first two bytes, which change on the way. At least kMinPacket bytes.
+std::uint32_t packet_crc(std::span<const std::byte> packet);
+/// Whether it carries that. At least kMinPacket bytes.
+bool packet_crc_ok(std::span<const std::byte> packet);
 
 /// Writes an Ethernet header.
 void encode_ethernet(const Mac& destination, const Mac& source, std::uint16_t ether_type,

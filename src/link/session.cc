@@ -1,20 +1,14 @@
 #include <algorithm>
 
-#include "base/byte_order.h"
-#include "base/crc32c.h"
 #include "link/link.h"
 
 // Frames of a session (sections 3.2 to 3.4): what comes in, and what the owner queues and releases.
 namespace mtl::link {
 namespace {
 
-constexpr std::size_t kCrcFrom = 2;  // N2: the packet CRC covers bytes 2 to the last before it
-constexpr std::size_t kCrcBytes = 4;
-
-bool packet_crc_ok(const Buffer& packet) {
+bool intact(const Buffer& packet) {
   if (packet.notes.crc != CrcState::kUnknown) return packet.notes.crc == CrcState::kGood;
-  const auto covered = packet.bytes().subspan(kCrcFrom, packet.length - kCrcFrom - kCrcBytes);
-  return crc32c(covered) == load32(packet.data + packet.length - kCrcBytes);
+  return packet_crc_ok(packet.bytes());
 }
 
 constexpr std::uint8_t bit(std::size_t vc) {
@@ -105,7 +99,7 @@ void Link::on_data(const Header& header, Buffer* buffer, Time now) {
   buffer->pull(kFrameHeader);
   buffer->trim(header.length);
   Receiver::Frame frame{buffer, header.vc, cells};
-  if (!packet_crc_ok(*buffer)) {  // L12
+  if (!intact(*buffer)) {  // L12
     counters_.drops.add(Drop::kBadPacketCrc);
     give_back(buffer);
     if (!receiver_.crc_failed(seq)) return;

@@ -8,14 +8,9 @@
 namespace mtl::network {
 namespace {
 
-constexpr std::size_t kCrcFrom = 2;   // N2: the first two bytes change on the way
 constexpr std::size_t kHashFrom = 4;  // N8: dst, src, entropy
 constexpr std::size_t kHashBytes = 6;
 constexpr std::uint32_t kNodeFactor = 0x9E3779B1;
-
-std::span<const std::byte> covered(std::span<const std::byte> packet) {
-  return packet.subspan(kCrcFrom, packet.size() - kCrcFrom - kCrc);
-}
 
 /// The finaliser of MurmurHash3 (N8).
 std::uint32_t fmix32(std::uint32_t x) {
@@ -53,11 +48,7 @@ void encode(const Header& header, std::byte* out) {
 }
 
 void seal(std::span<std::byte> packet) {
-  store32(packet.data() + packet.size() - kCrc, crc32c(covered(packet)));
-}
-
-bool crc_ok(std::span<const std::byte> packet) {
-  return load32(packet.data() + packet.size() - kCrc) == crc32c(covered(packet));
+  store32(packet.data() + packet.size() - kCrc, link::packet_crc(packet));
 }
 
 std::uint32_t path_hash(std::span<const std::byte> packet, NodeId node) {

@@ -7,12 +7,13 @@
 
 #include "base/buffer.h"
 #include "base/ids.h"
+#include "link/codec.h"
 
 /// The bytes of a packet (protocol page, section 4): header, CRC, echo. No state.
 namespace mtl::network {
 
-inline constexpr std::size_t kHeader = 12;
-inline constexpr std::size_t kCrc = 4;
+inline constexpr std::size_t kHeader = link::kNetworkHeader;
+inline constexpr std::size_t kCrc = link::kPacketCrc;
 inline constexpr std::size_t kMinPacket = kHeader + kCrc;
 inline constexpr std::size_t kEchoHeader = 8;
 inline constexpr std::size_t kErrorData =
@@ -40,10 +41,8 @@ struct Header {
 Header decode(std::span<const std::byte> packet);
 void encode(const Header& header, std::byte* out);
 
-/// Writes the packet CRC (N2) over `packet` into its last 4 bytes.
+/// Writes the packet CRC (N2, link::packet_crc) of `packet` into its last 4 bytes.
 void seal(std::span<std::byte> packet);
-/// Whether the packet CRC is right (N2). `packet` has at least kMinPacket bytes.
-bool crc_ok(std::span<const std::byte> packet);
 
 /// fmix32 of N8 over dst, src, entropy of `packet`, for forwarding node `node`.
 std::uint32_t path_hash(std::span<const std::byte> packet, NodeId node);

@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "base/byte_order.h"
-#include "base/crc32c.h"
 #include "link/codec.h"
 
 namespace mtl::phy {
 namespace {
 
 constexpr std::uint32_t kRecordHeader = 8;
-constexpr std::size_t kPacketCrc = 4;
 
 // The length word of a record, read once: the compiler must not look at it a second time, after the
 // check, when a hostile peer may have changed it.
@@ -34,9 +32,7 @@ CrcState check_packet(std::span<const std::byte> frame) {
   if (kind != link::Kind::kData || length < link::kMinPacket || length > body.size()) {
     return CrcState::kUnknown;
   }
-  const auto covered = body.subspan(2, length - 2 - kPacketCrc);
-  const std::uint32_t carried = load32(&body[length - kPacketCrc]);
-  return crc32c(covered) == carried ? CrcState::kGood : CrcState::kBad;
+  return link::packet_crc_ok(body.first(length)) ? CrcState::kGood : CrcState::kBad;
 }
 
 Result<void> check_pool(const BufferPool& pool, std::uint32_t max_frame) {

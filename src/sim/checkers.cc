@@ -128,7 +128,7 @@ void Checkers::delivered(std::uint32_t node, const Buffer& packet, bool answered
   }
   const auto echo = network::decode_echo(packet.bytes());
   const bool known = echo && echo->type >= 2 && echo->type <= 4;
-  if (!known || !network::crc_ok(packet.bytes())) {
+  if (!known || !link::packet_crc_ok(packet.bytes())) {
     violations_.add("altered", fmt::format("node {}: a packet delivered that nobody made", node));
   }
   if (network::decode(packet.bytes()).dst != node_id(node)) {

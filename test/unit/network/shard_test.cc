@@ -228,7 +228,7 @@ TEST_P(Both, N6_ForwardsWithTheHopLimitLoweredAndThePacketCrcUntouched) {
   send(a, to(2, 1), echo(9, 1, 2));
   ASSERT_EQ(b.got.size(), 1u);
   EXPECT_EQ(std::to_integer<int>(b.got[0].bytes[0]), 15);
-  EXPECT_TRUE(crc_ok(b.got[0].bytes));
+  EXPECT_TRUE(link::packet_crc_ok(b.got[0].bytes));
   s->expect_books();
 }
 
@@ -393,7 +393,7 @@ TEST_P(Both, N11_EchoRequestIsAnswered) {
   EXPECT_EQ(load16(r.data() + 14), 77);
   EXPECT_EQ(load16(r.data() + 16), 3);
   EXPECT_EQ(std::to_integer<int>(r[20]), 0x61);  // the data
-  EXPECT_TRUE(crc_ok(r));
+  EXPECT_TRUE(link::packet_crc_ok(r));
 }
 
 TEST_P(Both, N11_TheReplyHoldsTheRequestsCells) {
@@ -614,7 +614,7 @@ TEST_F(Routing, N12_MarksWhatIsQueuedBehindMoreCellsThanTheMark) {
   int marked = 0;
   for (const Delivery& d : b.got) marked += std::to_integer<int>(d.bytes[1]) & 1;
   EXPECT_EQ(marked, 2);
-  EXPECT_TRUE(crc_ok(b.got.back().bytes));
+  EXPECT_TRUE(link::packet_crc_ok(b.got.back().bytes));
 }
 
 TEST_F(Routing, N13_RepliesAndErrorsBeyondTheBoundAreDropped) {

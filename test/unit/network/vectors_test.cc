@@ -56,12 +56,12 @@ TEST_F(Vectors, N2_GuardsAllButTheFirstTwoBytes) {
   for (const JsonField& v : list("packet_crc")) {
     const auto packet = v["packet"].bytes();
     ASSERT_GE(packet.size(), kMinPacket);
-    EXPECT_TRUE(crc_ok(packet));
+    EXPECT_TRUE(link::packet_crc_ok(packet));
     for (std::size_t bit = 0; bit < 8 * packet.size(); ++bit) {
       auto changed = packet;
       changed[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
       const bool on_the_way = bit / 8 < 2;  // hop_limit and flags
-      EXPECT_EQ(crc_ok(changed), on_the_way) << to_hex(packet) << ", bit " << bit;
+      EXPECT_EQ(link::packet_crc_ok(changed), on_the_way) << to_hex(packet) << ", bit " << bit;
     }
   }
 }

@@ -50,7 +50,7 @@ TEST_F(LedgerTest, KnowsItsPacketsOfEveryLengthAgain) {
   for (std::uint32_t length = 16; length < 80; ++length) all.push_back(make(length));
   for (const Made& made : all) {
     EXPECT_EQ(made.buffer->length, 16 + made.number);
-    EXPECT_TRUE(network::crc_ok(made.buffer->bytes()));
+    EXPECT_TRUE(link::packet_crc_ok(made.buffer->bytes()));
     EXPECT_EQ(ledger.identify(made.buffer->bytes()), made.number);
     deliver(made);
   }

@@ -154,7 +154,9 @@ class End final : public link::Owner {
     for (std::size_t v = 0; v < kVcs; ++v) {
       c.capacity[v] = static_cast<std::uint16_t>(grant.capacity(static_cast<int>(v)));
     }
-    c.timers = runtime::link_timers(grant.timers());
+    const auto timers = runtime::link_timers(grant.timers());
+    if (!timers) throw std::runtime_error(timers.error().message);
+    c.timers = *timers;
     if (const char* why = link::fault(c)) throw std::runtime_error(why);
     return c;
   }

@@ -53,7 +53,10 @@ Result<Settings> settings_of(const mtlink::control::SlotGrant& grant) {
     if (!fits16(grant.capacity(v))) return Error{"the daemon granted a capacity out of range"};
     s.link.capacity[static_cast<std::size_t>(v)] = static_cast<std::uint16_t>(grant.capacity(v));
   }
-  s.link.timers = runtime::link_timers(grant.timers());
+  const auto timers = runtime::link_timers(grant.timers());
+  if (!timers)
+    return Error{"the daemon granted a slot that cannot be used: " + timers.error().message};
+  s.link.timers = *timers;
   if (const char* why = link::fault(s.link)) {
     return Error{std::string("the daemon granted a slot that cannot be used: ") + why};
   }

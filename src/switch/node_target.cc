@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/random.h"
+#include "runtime/settings/link_timers.h"
 #include "switch/state_message.h"
 
 namespace mtl::switchd {
@@ -351,7 +352,7 @@ msg::SlotGrant NodeTarget::grant(PortId port) const {
   out.set_cell(link.cell);
   out.set_window(link.window);
   for (const std::uint16_t cells : link.capacity) out.add_capacity(cells);
-  *out.mutable_timers() = timers_message(link.timers);
+  *out.mutable_timers() = runtime::timers_message(link.timers);
   out.set_name(plan.name);
   out.set_hop_limit(parts_.plan.node.hop_limit);
   return out;

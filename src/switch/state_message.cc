@@ -133,21 +133,6 @@ mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& confi
   return out;
 }
 
-mtlink::config::Timers timers_message(const link::Timers& t) {
-  mtlink::config::Timers out;
-  out.set_init_interval_us(us(t.init_interval));
-  out.set_keepalive_interval_us(us(t.keepalive_interval));
-  out.set_dead_interval_us(us(t.dead_interval));
-  out.set_ack_every(t.ack_every);
-  out.set_ack_delay_us(us(t.ack_delay));
-  out.set_replay_timeout_us(us(t.replay_timeout));
-  out.set_replay_limit(t.replay_limit);
-  out.set_nack_interval_us(us(t.nack_interval));
-  out.set_hold_down_us(us(t.hold_down));
-  out.set_adaptive(t.adaptive);
-  return out;
-}
-
 msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
   msg::PortState out;
   out.set_port(r.port.value());

@@ -41,8 +41,6 @@ mtlink::control::WorkerState worker_state(std::uint32_t worker, int cpu, std::ui
 /// Routes as configuration spells them: hops that are listed k times become one of weight k.
 void add_routes(const network::RouteTable& table, mtlink::control::NodeState& out);
 mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& config);
-/// Every timer by its own field, so that the receiver needs no profile.
-mtlink::config::Timers timers_message(const link::Timers& timers);
 /// "02:00:00:00:00:01"
 std::string mac_text(const Mac& mac);
 

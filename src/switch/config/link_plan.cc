@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/settings/link_timers.h"
 #include "switch/config/node_config.h"
 
 namespace mtl::switchd {
@@ -18,7 +19,6 @@ constexpr std::uint32_t kDefaultWindow = 256;
 constexpr std::uint32_t kDefaultSendWindow = 1024;
 constexpr std::uint32_t kDefaultMarkBytes = 65536;
 constexpr std::uint32_t kMinDefaultCapacity = 64;
-constexpr std::uint64_t kHourUs = 3'600'000'000;
 /// VCs share the sum of L6 evenly when one value stands for all.
 constexpr std::uint32_t kMaxEvenCapacity = link::kMaxCapacitySum / kVcs;
 
@@ -57,7 +57,6 @@ class LinkPlanner {
   std::vector<std::uint32_t> capacity_said(std::string& path) const;
   void plan_timers();
   void apply(const ConfigTimers& from, const std::string& path);
-  void duration(std::uint64_t us, const std::string& path, std::uint64_t least, Duration& out);
   void check_timers(const std::string& path);
 
   const LinkSource& source_;
@@ -150,32 +149,10 @@ void LinkPlanner::plan_capacity() {
   }
 }
 
-void LinkPlanner::duration(std::uint64_t us, const std::string& path, std::uint64_t least,
-                           Duration& out) {
-  if (problems_.range(path, us, least, kHourUs)) out = microseconds(us);
-}
-
 void LinkPlanner::apply(const ConfigTimers& from, const std::string& path) {
-  link::Timers& t = out_.timers;
-  const auto at = [&](const char* name) { return path + "." + name; };
-  if (from.has_init_interval_us())
-    duration(from.init_interval_us(), at("init_interval_us"), 1, t.init_interval);
-  if (from.has_keepalive_interval_us())
-    duration(from.keepalive_interval_us(), at("keepalive_interval_us"), 1, t.keepalive_interval);
-  if (from.has_dead_interval_us())
-    duration(from.dead_interval_us(), at("dead_interval_us"), 1, t.dead_interval);
-  if (from.has_ack_delay_us()) duration(from.ack_delay_us(), at("ack_delay_us"), 1, t.ack_delay);
-  if (from.has_replay_timeout_us())
-    duration(from.replay_timeout_us(), at("replay_timeout_us"), 1, t.replay_timeout);
-  if (from.has_nack_interval_us())
-    duration(from.nack_interval_us(), at("nack_interval_us"), 1, t.nack_interval);
-  if (from.has_hold_down_us()) duration(from.hold_down_us(), at("hold_down_us"), 1, t.hold_down);
-  if (from.has_ack_every() && problems_.range(at("ack_every"), from.ack_every(), 1, 16384))
-    t.ack_every = static_cast<std::uint16_t>(from.ack_every());
-  if (from.has_replay_limit() &&
-      problems_.range(at("replay_limit"), from.replay_limit(), 1, 1'000'000))
-    t.replay_limit = from.replay_limit();
-  if (from.has_adaptive()) t.adaptive = from.adaptive();
+  for (const runtime::TimerFault& fault : runtime::put_timers(from, out_.timers)) {
+    problems_.range(path + "." + fault.field, fault.value, fault.least, fault.most);
+  }
 }
 
 void LinkPlanner::check_timers(const std::string& path) {
@@ -206,7 +183,7 @@ void LinkPlanner::plan_timers() {
   // A port that names a profile wants that profile, not the node's departures from another.
   const bool own_profile = own.profile() != ConfigTimers::PROFILE_UNSPECIFIED;
   const auto profile = own_profile ? own.profile() : node.profile();
-  out_.timers = profile == ConfigTimers::FAST ? link::Timers{} : link::lab_timers();
+  out_.timers = runtime::profile_timers(profile);
   const std::string own_path = source_.own_path + ".timers";
   if (!own_profile) apply(node, "defaults.timers");
   apply(own, own_path);

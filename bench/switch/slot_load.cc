@@ -94,8 +94,8 @@ class End final : public link::Owner {
     mtlink::control::ClaimSlot claim;
     claim.set_name(options.slots[which]);
     auto lease = value(client_.claim_slot(claim));
-    segment_ = value(phy::LocalSegment::attach(
-        {phy::Fd(lease.memory.release()), phy::Fd(lease.doorbell.release())}));
+    segment_ = value(
+        phy::LocalSegment::attach({Fd(lease.memory.release()), Fd(lease.doorbell.release())}));
     mask_ = segment_->ring_bytes() - 1;
     link_ = std::make_unique<link::Link>(config_of(lease.grant), *this);
     if (options.size > link::kFrameHeader + link_->config().mtu) {

@@ -1,33 +1,6 @@
 #include "switch/reading.h"
 
 namespace mtl::switchd {
-namespace {
-
-template <std::size_t N>
-std::array<std::uint64_t, N> values(const std::array<Counter, N>& counters) {
-  std::array<std::uint64_t, N> out{};
-  for (std::size_t i = 0; i < N; ++i) out[i] = counters[i].get();
-  return out;
-}
-
-void read_counters(const link::Counters& c, PortReading& out) {
-  out.drops = read(c.drops);
-  out.frames_in = values(c.frames_in);
-  out.frames_out = values(c.frames_out);
-  out.downs = values(c.downs);
-  out.frames_seen = c.frames_seen.get();
-  out.packets_in = c.packets_in.get();
-  out.packets_acked = c.packets_acked.get();
-  out.packets_back = c.packets_back.get();
-  out.held_discarded = c.held_discarded.get();
-  out.replays = c.replays.get();
-  out.replay_timeouts = c.replay_timeouts.get();
-  out.polls = c.polls.get();
-  out.credit_stalls = c.credit_stalls.get();
-  out.ups = c.ups.get();
-}
-
-}  // namespace
 
 DropReading read(const DropCounters& drops) {
   DropReading out{};
@@ -46,7 +19,7 @@ void MediumReading::add(const phy::PortCounters& counters) {
 }
 
 void read(const link::Link& link, PortReading& out) {
-  read_counters(link.counters(), out);
+  out.counters = link.counters();
   out.enabled = link.enabled();
   out.carrier = link.carrier();
   out.state = link.state();

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "link/link.h"
+#include "network/node.h"
 #include "phy/impairment.h"
 #include "phy/port.h"
 
@@ -45,6 +46,7 @@ struct PortReading {
   std::uint64_t impaired = 0;  ///< frames changed or dropped by impairments, former ones too
   std::uint64_t impaired_dropped = 0;  ///< of those, dropped
 
+  link::Counters counters;
   bool enabled = false;
   bool carrier = false;
   link::State state = link::State::kDown;
@@ -58,20 +60,6 @@ struct PortReading {
   std::uint32_t unacknowledged = 0;
   std::uint32_t queued = 0;
   std::uint32_t held = 0;
-  std::array<std::uint64_t, link::kKinds> frames_in{};
-  std::array<std::uint64_t, link::kKinds> frames_out{};
-  DropReading drops{};
-  std::uint64_t frames_seen = 0;
-  std::uint64_t packets_in = 0;
-  std::uint64_t packets_acked = 0;
-  std::uint64_t packets_back = 0;
-  std::uint64_t held_discarded = 0;
-  std::uint64_t replays = 0;
-  std::uint64_t replay_timeouts = 0;
-  std::uint64_t polls = 0;
-  std::uint64_t credit_stalls = 0;
-  std::uint64_t ups = 0;
-  std::array<std::uint64_t, static_cast<std::size_t>(link::DownReason::kCount)> downs{};
   std::array<VcReading, kVcs> vcs{};
   std::uint64_t memory = 0;
   std::optional<Time> last_up;
@@ -83,19 +71,8 @@ struct ShardReading {
   ShardId shard;
   Time at{};
   std::vector<PortReading> ports;  ///< in the order of Shard::ports()
-  DropReading drops{};
-  std::uint64_t accepted = 0;
-  std::uint64_t made = 0;
-  std::uint64_t acked = 0;
-  std::uint64_t delivered = 0;
-  std::uint64_t passed_in = 0;
-  std::uint64_t passed_out = 0;
+  network::ShardCounters counters;
   std::uint64_t held = 0;
-  std::uint64_t rerouted = 0;
-  std::uint64_t forwarded = 0;
-  std::uint64_t marked = 0;
-  std::uint64_t replies = 0;
-  std::uint64_t errors = 0;
 };
 
 /// Takes in what a link says of itself.

@@ -284,21 +284,9 @@ ShardReading ShardHost::blank_reading() const {
 }
 
 void ShardHost::read(ShardReading& out, Time now) const {
-  const network::ShardCounters& c = shard_.counters();
   out.at = now;
-  out.drops = switchd::read(c.drops);
-  out.accepted = c.accepted.get();
-  out.made = c.made.get();
-  out.acked = c.acked.get();
-  out.delivered = c.delivered.get();
-  out.passed_in = c.passed_in.get();
-  out.passed_out = c.passed_out.get();
+  out.counters = shard_.counters();
   out.held = shard_.held();
-  out.rerouted = c.rerouted.get();
-  out.forwarded = c.forwarded.get();
-  out.marked = c.marked.get();
-  out.replies = c.replies.get();
-  out.errors = c.errors.get();
   for (std::size_t i = 0; i < out.ports.size(); ++i) {
     const PortId port = shard_.ports()[i];
     const PortWatch& watch = watches_[port.value()];

@@ -59,24 +59,25 @@ void log_final(const Plan& plan, NodeHost& host, Time now, Log& log) {
   for (std::size_t w = 0; w < host.workers(); ++w) {
     ShardReading r = host.host(w).blank_reading();
     host.host(w).read(r, now);
-    const std::uint64_t dropped = std::accumulate(r.drops.begin(), r.drops.end(), std::uint64_t{0});
+    const DropReading drops = read(r.counters.drops);
+    const std::uint64_t dropped = std::accumulate(drops.begin(), drops.end(), std::uint64_t{0});
     log.info("final", {{"shard", w},
-                       {"accepted", r.accepted},
-                       {"made", r.made},
-                       {"acked", r.acked},
-                       {"delivered", r.delivered},
+                       {"accepted", r.counters.accepted.get()},
+                       {"made", r.counters.made.get()},
+                       {"acked", r.counters.acked.get()},
+                       {"delivered", r.counters.delivered.get()},
                        {"dropped", dropped},
                        {"held", r.held},
-                       {"rerouted", r.rerouted}});
+                       {"rerouted", r.counters.rerouted.get()}});
     for (const PortReading& p : r.ports) {
       log.info("final", {{"port", plan.ports[p.port.value()].name},
                          {"frames_in", p.medium.frames_in},
                          {"frames_out", p.medium.frames_out},
-                         {"packets_in", p.packets_in},
-                         {"packets_acked", p.packets_acked},
-                         {"packets_back", p.packets_back},
-                         {"replays", p.replays},
-                         {"ups", p.ups}});
+                         {"packets_in", p.counters.packets_in.get()},
+                         {"packets_acked", p.counters.packets_acked.get()},
+                         {"packets_back", p.counters.packets_back.get()},
+                         {"replays", p.counters.replays.get()},
+                         {"ups", p.counters.ups.get()}});
     }
   }
 }

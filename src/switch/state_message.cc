@@ -45,18 +45,19 @@ void add_kinds(const PortReading& r, msg::LinkState& out) {
   for (std::size_t k = 0; k < link::kKinds; ++k) {
     msg::KindCount* kind = out.add_kinds();
     kind->set_kind(link::name(static_cast<link::Kind>(k)));
-    kind->set_in(r.frames_in[k]);
-    kind->set_out(r.frames_out[k]);
+    kind->set_in(r.counters.frames_in[k].get());
+    kind->set_out(r.counters.frames_out[k].get());
   }
 }
 
 void add_downs(const PortReading& r, msg::LinkState& out) {
-  for (std::size_t i = 0; i < r.downs.size(); ++i) {
-    if (r.downs[i] == 0) continue;
+  for (std::size_t i = 0; i < r.counters.downs.size(); ++i) {
+    const std::uint64_t count = r.counters.downs[i].get();
+    if (count == 0) continue;
     msg::DropCount* down = out.add_downs();
     down->set_layer("link");
     down->set_name(link::name(static_cast<link::DownReason>(i)));
-    down->set_count(r.downs[i]);
+    down->set_count(count);
   }
 }
 
@@ -72,19 +73,20 @@ void add_vcs(const PortReading& r, const link::Config& config, msg::LinkState& o
 }
 
 void set_link_counts(const PortReading& r, msg::LinkState& out) {
+  const link::Counters& c = r.counters;
   out.set_unacknowledged(r.unacknowledged);
   out.set_queued(r.queued);
   out.set_held(r.held);
-  out.set_packets_in(r.packets_in);
-  out.set_packets_acked(r.packets_acked);
-  out.set_packets_back(r.packets_back);
-  out.set_held_discarded(r.held_discarded);
-  out.set_replays(r.replays);
-  out.set_replay_timeouts(r.replay_timeouts);
-  out.set_polls(r.polls);
-  out.set_credit_stalls(r.credit_stalls);
-  out.set_ups(r.ups);
-  out.set_frames_seen(r.frames_seen);
+  out.set_packets_in(c.packets_in.get());
+  out.set_packets_acked(c.packets_acked.get());
+  out.set_packets_back(c.packets_back.get());
+  out.set_held_discarded(c.held_discarded.get());
+  out.set_replays(c.replays.get());
+  out.set_replay_timeouts(c.replay_timeouts.get());
+  out.set_polls(c.polls.get());
+  out.set_credit_stalls(c.credit_stalls.get());
+  out.set_ups(c.ups.get());
+  out.set_frames_seen(c.frames_seen.get());
   out.set_memory_bytes(r.memory);
 }
 
@@ -151,7 +153,8 @@ msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
   out.set_bytes_in(r.medium.bytes_in);
   out.set_bytes_out(r.medium.bytes_out);
   out.set_send_full(r.medium.send_full);
-  DropReading drops = r.drops;  // link layer here, PHY below: no reason belongs to both
+  DropReading drops =
+      read(r.counters.drops);  // link layer here, PHY below: no reason belongs to both
   for (std::size_t i = 0; i < drops.size(); ++i) {
     drops[i] += r.medium.drops[i] + facts.device_drops[i];
   }
@@ -175,24 +178,26 @@ msg::SharedDeviceState shared_device_state(const Media::SharedReading& r) {
 
 msg::ShardState shard_state(const ShardReading& r) {
   msg::ShardState out;
+  const network::ShardCounters& c = r.counters;
+  const DropReading drops = read(c.drops);
   out.set_shard(r.shard.value());
-  out.set_accepted(r.accepted);
-  out.set_made(r.made);
-  out.set_passed_in(r.passed_in);
-  out.set_acked(r.acked);
-  out.set_delivered(r.delivered);
+  out.set_accepted(c.accepted.get());
+  out.set_made(c.made.get());
+  out.set_passed_in(c.passed_in.get());
+  out.set_acked(c.acked.get());
+  out.set_delivered(c.delivered.get());
   std::uint64_t dropped = 0;
-  for (const std::uint64_t n : r.drops) dropped += n;
+  for (const std::uint64_t n : drops) dropped += n;
   // no_buffer is an error that was never made: no packet of the books.
-  out.set_dropped(dropped - r.drops[static_cast<std::size_t>(Drop::kNoBuffer)]);
-  out.set_passed_out(r.passed_out);
+  out.set_dropped(dropped - drops[static_cast<std::size_t>(Drop::kNoBuffer)]);
+  out.set_passed_out(c.passed_out.get());
   out.set_held(r.held);
-  add_drops(r.drops, out);
-  out.set_forwarded(r.forwarded);
-  out.set_rerouted(r.rerouted);
-  out.set_marked(r.marked);
-  out.set_replies(r.replies);
-  out.set_errors(r.errors);
+  add_drops(drops, out);
+  out.set_forwarded(c.forwarded.get());
+  out.set_rerouted(c.rerouted.get());
+  out.set_marked(c.marked.get());
+  out.set_replies(c.replies.get());
+  out.set_errors(c.errors.get());
   return out;
 }
 

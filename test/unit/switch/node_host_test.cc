@@ -126,7 +126,7 @@ class SwitchOfTwo {
       ShardHost& shard = host->host(i);
       shard.worker().post([&, reading = shard.blank_reading()](Time now) mutable {
         shard.read(reading, now);
-        sum += reading.delivered;
+        sum += reading.counters.delivered.get();
         --left;
       });
     }
@@ -221,7 +221,7 @@ class SwitchOfTwo {
 
 std::uint64_t dropped(const ShardReading& r) {
   std::uint64_t n = 0;
-  for (const std::uint64_t d : r.drops) n += d;
+  for (const std::uint64_t d : read(r.counters.drops)) n += d;
   return n;
 }
 
@@ -234,13 +234,14 @@ TEST_P(NodeHostOf, ForwardsBetweenLocalPortsAndItsBooksBalance) {
     fabric.exchange(1, 2, 400);
     fabric.exchange(2, 1, 100);
     for (const ShardReading& r : fabric.read()) {
-      EXPECT_EQ(r.accepted + r.made + r.passed_in,
-                r.acked + r.delivered + dropped(r) + r.passed_out + r.held);
+      const network::ShardCounters& c = r.counters;
+      EXPECT_EQ(c.accepted.get() + c.made.get() + c.passed_in.get(),
+                c.acked.get() + c.delivered.get() + dropped(r) + c.passed_out.get() + r.held);
       EXPECT_EQ(dropped(r), 0u);
     }
   }
   std::uint64_t accepted = 0;
-  for (const ShardReading& r : fabric.read()) accepted += r.accepted;
+  for (const ShardReading& r : fabric.read()) accepted += r.counters.accepted.get();
   EXPECT_EQ(accepted, 2500u);
 }
 
@@ -256,7 +257,7 @@ TEST_P(NodeHostOf, TakesWhatIsForItself) {
   }
   fabric.until([&] {
     std::uint64_t delivered = 0;
-    for (const ShardReading& r : fabric.read()) delivered += r.delivered;
+    for (const ShardReading& r : fabric.read()) delivered += r.counters.delivered.get();
     return delivered == 1000;
   });
   for (const ShardReading& r : fabric.read()) {
@@ -499,7 +500,7 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
     std::uint64_t n = 0;
     for (const ShardReading& r : fabric.read()) {
       for (const PortReading& p : r.ports) {
-        n += p.downs[static_cast<std::size_t>(link::DownReason::kNoCarrier)];
+        n += p.counters.downs[static_cast<std::size_t>(link::DownReason::kNoCarrier)].get();
       }
     }
     return n;
@@ -559,7 +560,7 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
   std::uint64_t rerouted = 0;
   fabric.on_switch([](ShardHost&, Time) {});  // a pass has ended since
   for (const ShardReading& r : fabric.read()) {
-    rerouted += r.rerouted;
+    rerouted += r.counters.rerouted.get();
     for (const PortReading& p : r.ports) {
       EXPECT_EQ(p.reroute > Duration::zero(), p.port == PortId(1)) << p.port.value();
     }

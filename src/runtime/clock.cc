@@ -11,8 +11,32 @@ namespace mtl::runtime {
 namespace {
 
 constexpr std::uint64_t kNanosPerSecond = 1'000'000'000;
-/// Long enough that the two clock reads' jitter (some 100 ns) is 10 parts per million.
+/// Long enough that the readings' uncertainty (some 100 ns) is 10 parts per million.
 constexpr std::uint64_t kCalibrationNanos = 10'000'000;
+constexpr int kReadings = 16;
+
+/// Both counters at one moment, as nearly as can be told.
+struct Reading {
+  std::uint64_t ticks;
+  std::uint64_t nanos;
+};
+
+Reading tightest(const std::function<std::uint64_t()>& ticks,
+                 const std::function<std::uint64_t()>& nanos) {
+  Reading best{};
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t before = ticks();
+  for (int i = 0; i < kReadings; ++i) {
+    const std::uint64_t between = nanos();
+    const std::uint64_t after = ticks();
+    if (after - before < least) {
+      least = after - before;
+      best = {before + least / 2, between};
+    }
+    before = after;
+  }
+  return best;
+}
 
 /// CPUID 8000_0007h, EDX bit 8: the counter keeps its rate in all P-, C- and T-states.
 bool invariant_tsc() {
@@ -26,9 +50,30 @@ bool invariant_tsc() {
 
 }  // namespace
 
-Clock::Clock(Source source) : tsc_(source == Source::kBest && invariant_tsc()) {
-  first_nanos_ = kernel_nanos();
-  if (tsc_) calibrate();
+std::optional<TickRate> measure_rate(const std::function<std::uint64_t()>& ticks,
+                                     const std::function<std::uint64_t()>& nanos) {
+  const Reading first = tightest(ticks, nanos);
+  while (nanos() - first.nanos < kCalibrationNanos) {
+  }
+  const Reading last = tightest(ticks, nanos);
+  const auto elapsed_ticks = static_cast<unsigned __int128>(last.ticks - first.ticks);
+  const auto elapsed_nanos = static_cast<unsigned __int128>(last.nanos - first.nanos);
+  if (elapsed_ticks == 0) return std::nullopt;
+  TickRate rate;
+  rate.first_ticks = first.ticks;
+  rate.first_nanos = first.nanos;
+  rate.scale = static_cast<std::uint64_t>((elapsed_nanos << TickRate::kShift) / elapsed_ticks);
+  rate.hz = static_cast<std::uint64_t>(elapsed_ticks * kNanosPerSecond / elapsed_nanos);
+  return rate;
+}
+
+Clock::Clock(Source source) {
+  rate_.hz = kNanosPerSecond;
+  if (source != Source::kBest || !invariant_tsc()) return;
+  const auto rate = measure_rate(read_tsc, kernel_nanos);
+  if (!rate) return;  // a counter that stands still: the kernel is believed instead
+  tsc_ = true;
+  rate_ = *rate;
 }
 
 std::uint64_t Clock::read_tsc() {
@@ -46,33 +91,14 @@ std::uint64_t Clock::kernel_nanos() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-void Clock::calibrate() {
-  first_nanos_ = kernel_nanos();
-  first_ticks_ = read_tsc();
-  std::uint64_t nanos = first_nanos_;
-  std::uint64_t ticks = first_ticks_;
-  while (nanos - first_nanos_ < kCalibrationNanos) {
-    nanos = kernel_nanos();
-    ticks = read_tsc();
-  }
-  const auto elapsed_ticks = static_cast<unsigned __int128>(ticks - first_ticks_);
-  const auto elapsed_nanos = static_cast<unsigned __int128>(nanos - first_nanos_);
-  if (elapsed_ticks == 0) {  // a counter that stands still: believe the kernel instead
-    tsc_ = false;
-    return;
-  }
-  scale_ = static_cast<std::uint64_t>((elapsed_nanos << kShift) / elapsed_ticks);
-  hz_ = static_cast<std::uint64_t>(elapsed_ticks * kNanosPerSecond / elapsed_nanos);
-}
-
 Time Clock::at(std::uint64_t ticks) const {
   if (!tsc_) return Time(Duration(static_cast<std::int64_t>(ticks)));
   // Counters of two CPUs may be apart by a few ticks: before the first reading is the first
   // reading.
-  const std::uint64_t since = ticks < first_ticks_ ? 0 : ticks - first_ticks_;
-  const auto nanos =
-      static_cast<std::uint64_t>((static_cast<unsigned __int128>(since) * scale_) >> kShift);
-  return Time(Duration(static_cast<std::int64_t>(first_nanos_ + nanos)));
+  const std::uint64_t since = ticks < rate_.first_ticks ? 0 : ticks - rate_.first_ticks;
+  const auto nanos = static_cast<std::uint64_t>(
+      (static_cast<unsigned __int128>(since) * rate_.scale) >> TickRate::kShift);
+  return Time(Duration(static_cast<std::int64_t>(rate_.first_nanos + nanos)));
 }
 
 }  // namespace mtl::runtime

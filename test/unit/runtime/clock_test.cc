@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <ctime>
+#include <functional>
 
 namespace mtl::runtime {
 namespace {
@@ -11,6 +13,65 @@ std::int64_t kernel_nanos() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+// Two counters of one scripted time. Reading either takes a while, and at chosen readings the
+// reader loses its CPU, before or after the value is taken.
+struct Scripted {
+  static constexpr double kTicksPerNano = 2.5;
+  static constexpr double kReadNanos = 20;
+  double now = 1e9;
+  int reads = 0;
+  std::function<double(int)> lost_before;  // at the nth reading, nanoseconds
+
+  double at() {
+    now += kReadNanos / 2 + lost_before(reads++);
+    const double read = now;
+    now += kReadNanos / 2;
+    return read;
+  }
+  std::uint64_t ticks() { return static_cast<std::uint64_t>(at() * kTicksPerNano); }
+  std::uint64_t nanos() { return static_cast<std::uint64_t>(at()); }
+};
+
+double measured_hz(const std::function<double(int)>& lost_before) {
+  Scripted scripted;
+  scripted.lost_before = lost_before;
+  const auto rate =
+      measure_rate([&] { return scripted.ticks(); }, [&] { return scripted.nanos(); });
+  if (!rate) return 0;
+  EXPECT_NEAR(static_cast<double>(rate->first_ticks),
+              static_cast<double>(rate->first_nanos) * Scripted::kTicksPerNano, 100);
+  EXPECT_NEAR(static_cast<double>(rate->scale) / 4294967296.0 * static_cast<double>(rate->hz), 1e9,
+              10);
+  return static_cast<double>(rate->hz);
+}
+
+constexpr double kTrueHz = Scripted::kTicksPerNano * 1e9;
+constexpr double kTenPpm = kTrueHz / 1e5;
+
+TEST(TickRate, IsThatOfTheCounter) {
+  EXPECT_NEAR(measured_hz([](int) { return 0.0; }), kTrueHz, kTenPpm);
+}
+
+// 4 ms without the CPU, a time slice of another, at each single reading of the calibration in turn:
+// in the first readings, while it waits, and, since they end it, in the last.
+TEST(TickRate, OneLostTimeSliceAnywhereChangesNothing) {
+  int all = 0;
+  measured_hz([&](int) { return ++all, 0.0; });
+  ASSERT_GT(all, 100);
+  for (int at = 0; at < all; at = at < 60 || at > all - 60 ? at + 1 : at + 9973) {
+    EXPECT_NEAR(measured_hz([&](int n) { return n == at ? 4e6 : 0.0; }), kTrueHz, kTenPpm) << at;
+  }
+}
+
+TEST(TickRate, ManyLostTimeSlicesChangeNothing) {
+  EXPECT_NEAR(measured_hz([](int n) { return n % 5 == 0 ? 4e6 : 0.0; }), kTrueHz, kTenPpm);
+}
+
+TEST(TickRate, ACounterThatStandsStillHasNone) {
+  std::uint64_t now = 0;
+  EXPECT_FALSE(measure_rate([] { return 7; }, [&] { return now += 1000; }));
 }
 
 class ClockOf : public testing::TestWithParam<Clock::Source> {};

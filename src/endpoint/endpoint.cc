@@ -68,7 +68,9 @@ Endpoint::Endpoint(const Settings& settings, std::unique_ptr<BufferPool> pool,
       slot_(std::move(slot)),
       port_(std::move(port)),
       shard_(node_, ShardId{0}, *pool_, *this),
-      loop_(shard_, this) {}
+      loop_(shard_, this) {
+  own_drops_.reserve(settings.link.send_window + std::size_t{settings.own_limit});
+}
 
 void Endpoint::start() {
   const Time now = clock_.now();
@@ -158,7 +160,7 @@ void Endpoint::wait(Duration longest) {
   if (slot_ != nullptr) sleep = std::min(sleep, look_at_ - now);
   // A port without a doorbell is polled.
   if (!loop_.has_bells()) sleep = std::min<Duration>(sleep, 200us);
-  if (sleep <= Duration::zero() || !arrived_.empty()) return;
+  if (sleep <= Duration::zero() || !arrived_.empty() || !own_drops_.empty()) return;
   if (!sleeper_.prepare(loop_.media())) return;
   if (loop_.wants_to_send() && loop_.has_bells()) {
     sleeper_.cancel(loop_.media());
@@ -182,6 +184,24 @@ void Endpoint::delivered(Buffer* packet, PortId, Vc) {
 
 void Endpoint::answered(const Buffer&, PortId, Vc) {}
 
+void Endpoint::own_dropped(network::EchoType type, const Buffer& packet) {
+  if (!refused_ || own_drops_.size() == own_drops_.capacity()) return;
+  OwnDrop& drop = own_drops_.emplace_back();
+  drop.hop_limit_exceeded = type == network::EchoType::kHopLimitExceeded;
+  drop.length = std::min<std::uint32_t>(packet.length, network::kErrorData);
+  std::memcpy(drop.head.data(), packet.data, drop.length);
+}
+
+bool Endpoint::hand_over_own_drops() {
+  const bool any = !own_drops_.empty();
+  for (std::size_t i = 0; i < own_drops_.size(); ++i) {  // the handler may add to them
+    const OwnDrop drop = own_drops_[i];
+    refused_({node(), drop.hop_limit_exceeded, std::span(drop.head).first(drop.length)});
+  }
+  own_drops_.clear();
+  return any;
+}
+
 void Endpoint::pass(ShardId, Buffer* buffer) {
   give_back(buffer);
 }  // there is one shard alone
@@ -193,7 +213,8 @@ link::BringUp Endpoint::bring_up(PortId, std::uint8_t last_epoch) {
 void Endpoint::link_changed(PortId) {}
 
 bool Endpoint::work(Time now) {
-  const bool busy = !arrived_.empty();
+  bool busy = hand_over_own_drops();
+  busy |= !arrived_.empty();
   while (!arrived_.empty()) {
     Buffer* packet = arrived_.pop();
     hand_over(*packet);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/heap_pool.h"
@@ -38,11 +40,12 @@ struct Datagram {
   std::span<const std::byte> payload;
 };
 
-/// An echo error about a packet of ours (N11): the fabric dropped it, and says so.
+/// A packet of ours was dropped, and it is known: the fabric says so by an echo error (N11), or
+/// this node dropped it itself, when its link died (L9) and there was no other way.
 struct Refusal {
-  NodeId from;                        ///< the node that dropped it
+  NodeId from;                        ///< the node that dropped it; this one's, too
   bool hop_limit_exceeded = false;    ///< else unreachable
-  std::span<const std::byte> packet;  ///< its first 28 bytes
+  std::span<const std::byte> packet;  ///< its first 28 bytes, or all if it is shorter
 };
 
 enum class Send : std::uint8_t {
@@ -127,6 +130,7 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   // network::ShardOwner
   void delivered(Buffer* packet, PortId port, Vc vc) override;
   void answered(const Buffer& request, PortId port, Vc vc) override;
+  void own_dropped(network::EchoType type, const Buffer& packet) override;
   void pass(ShardId to, Buffer* buffer) override;
   link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
   void link_changed(PortId port) override;
@@ -134,6 +138,7 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   bool work(Time now) override;
 
   void hand_over(const Buffer& packet);
+  bool hand_over_own_drops();
   /// Within a pass its time: what a handler sends must not be later than what the pass does after
   /// it.
   Time time() const { return in_pass_ ? pass_now_ : clock_.now(); }
@@ -147,6 +152,14 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   std::unique_ptr<SlotSession> slot_;  ///< nullptr on a port of its own
   std::unique_ptr<phy::Port> port_;    ///< nullptr while the slot is lost
   BufferQueue arrived_;
+  /// What own_dropped() told, for the refusal handler: called after the shard's calls, since it may
+  /// send. Its memory is for all that a link can hand back at once.
+  struct OwnDrop {
+    bool hop_limit_exceeded;
+    std::uint32_t length;
+    std::array<std::byte, network::kErrorData> head;
+  };
+  std::vector<OwnDrop> own_drops_;
   network::Shard shard_;
   runtime::ShardLoop loop_;
   std::function<void(const Datagram&)> handler_;

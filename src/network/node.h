@@ -64,6 +64,12 @@ class ShardOwner {
   virtual void delivered(Buffer* packet, PortId port, Vc vc) = 0;
   /// An echo request that the shard answers itself, as it came in (N11); only to look at.
   virtual void answered(const Buffer& request, PortId port, Vc vc) = 0;
+  /// A packet with this node's own source address was dropped here, where another node would be
+  /// sent an echo error of `type` (N11); only to look at.
+  virtual void own_dropped(EchoType type, const Buffer& packet) {
+    (void)type;
+    (void)packet;
+  }
   /// A buffer for another shard of the node: to be queued on its notes' egress, or, if
   /// notes.returning, to be released. The owner carries it to that shard's from_shard(), in order,
   /// and never drops.

@@ -358,7 +358,11 @@ void Shard::drop_with_error(Drop reason, EchoType type, Buffer* packet) {
 }
 
 void Shard::make_error(EchoType type, const Buffer& dropped) {
-  if (src_of(dropped) == self_ || no_error_about(dropped) || !node_.take_error(now_)) return;
+  if (src_of(dropped) == self_) {
+    owner_.own_dropped(type, dropped);
+    return;
+  }
+  if (no_error_about(dropped) || !node_.take_error(now_)) return;
   Buffer* error = pool_.take();
   if (error == nullptr) {
     counters_.drops.add(Drop::kNoBuffer);

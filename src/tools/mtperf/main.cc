@@ -110,7 +110,7 @@ void print_report(const mtlink::perf::DatagramReport& r) {
   if (!r.ok()) {
     fmt::print("FAILED\n");
   } else if (r.total().refused() != 0) {
-    fmt::print("ok: nothing lost without a name, nothing altered; {} refused on the way\n",
+    fmt::print("ok: nothing lost without a name, nothing altered; {} refused\n",
                r.total().refused());
   } else {
     fmt::print("ok: every datagram arrived, unaltered\n");

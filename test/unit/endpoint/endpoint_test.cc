@@ -118,6 +118,39 @@ TEST_F(Pair, N13_MoreThanTheBoundIsRefusedAndGoesOnLater) {
   EXPECT_EQ(a->send({NodeId{2}}, bytes(8, 1)), Send::kTaken);
 }
 
+// L9 hands back what a dead link had; with no other way it is dropped here, and nobody on the way
+// could tell: the sender must learn itself which packets those were.
+TEST_F(Pair, WhatTheOwnLinkTookWithItIsRefusedByThisNode) {
+  ASSERT_TRUE(up());
+  std::vector<std::byte> firsts;
+  a->on_refusal([&](const Refusal& r) {
+    EXPECT_EQ(r.from, NodeId{1});
+    EXPECT_FALSE(r.hop_limit_exceeded);
+    ASSERT_EQ(r.packet.size(), 28u);
+    firsts.push_back(r.packet[12]);                                 // behind the network header
+    EXPECT_EQ(a->send({NodeId{2}}, bytes(1, 0)), Send::kLinkDown);  // a handler may send
+  });
+  for (std::uint8_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(a->send({NodeId{2}}, bytes(50, i)), Send::kTaken);
+  }
+  ASSERT_TRUE(a->pending() == 200);
+  b->close();
+  ASSERT_TRUE(run([&] { return firsts.size() == 200; }));
+  for (std::uint8_t i = 0; i < 200; ++i) EXPECT_EQ(firsts[i], std::byte{i});
+  EXPECT_EQ(a->counters().drops.get(Drop::kNoRoute), 200u);
+  EXPECT_TRUE(got.empty());
+}
+
+TEST_F(Pair, AShortPacketThatIsDroppedHereIsToldWhole) {
+  ASSERT_TRUE(up());
+  std::size_t length = 0;
+  a->on_refusal([&](const Refusal& r) { length = r.packet.size(); });
+  ASSERT_EQ(a->send({NodeId{2}}, bytes(3, 0)), Send::kTaken);
+  b->close();
+  ASSERT_TRUE(run([&] { return length != 0; }));
+  EXPECT_EQ(length, 12u + 3u + 4u);
+}
+
 TEST_F(Pair, ARefusalTellsWhoDroppedAndWhat) {
   ASSERT_TRUE(up());
   // Each knows the other as its only way on, so a packet for nobody goes to and fro until the hop

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <regex>
+#include <utility>
 
 #include "control/file/diagnose.h"
 
@@ -69,23 +69,42 @@ std::string_view line_of(std::string_view text, int line) {
   return text.substr(0, 80);
 }
 
+/// The names in `before"first"between"second"`, if the sentence is of that form.
+std::optional<std::pair<std::string, std::string>> two_names(std::string_view sentence,
+                                                             std::string_view before,
+                                                             std::string_view between) {
+  const auto quoted = [&sentence](std::string_view text, std::string& name) {
+    if (!sentence.starts_with(text)) return false;
+    sentence.remove_prefix(text.size());
+    const std::size_t end = sentence.find('"', 1);
+    if (!sentence.starts_with('"') || end == std::string_view::npos || end == 1) return false;
+    name = sentence.substr(1, end - 1);
+    sentence.remove_prefix(end + 1);
+    return true;
+  };
+  std::pair<std::string, std::string> names;
+  if (!quoted(before, names.first) || !quoted(between, names.second) || !sentence.empty()) {
+    return std::nullopt;
+  }
+  return names;
+}
+
 /// The parser's sentence, with what was meant where it can be known; else with the line, so that
 /// the reader sees what the parser saw.
 std::string improve(const std::string& message, const pb::Descriptor& root, std::string_view text,
                     int line) {
-  static const std::regex no_field(R"re(Message type "([^"]+)" has no field named "([^"]+)"\.?)re");
-  static const std::regex no_value(
-      R"re(Unknown enumeration value of "([^"]+)" for field "([^"]+)"\.?)re");
-  std::smatch match;
-  if (std::regex_match(message, match, no_field)) {
-    if (const auto* type = type_named(root, match[1])) return unknown_field(*type, match[2].str());
-  }
-  if (std::regex_match(message, match, no_value)) {
-    if (const auto* field = enum_field(root, match[2]))
-      return unknown_value(*field, match[1].str());
-  }
   std::string out = message;
   while (!out.empty() && out.back() == '.') out.pop_back();
+  if (const auto names = two_names(out, "Message type ", " has no field named ")) {
+    if (const auto* type = type_named(root, names->first)) {
+      return unknown_field(*type, names->second);
+    }
+  }
+  if (const auto names = two_names(out, "Unknown enumeration value of ", " for field ")) {
+    if (const auto* field = enum_field(root, names->second)) {
+      return unknown_value(*field, names->first);
+    }
+  }
   const std::string_view seen = line_of(text, line);
   return seen.empty() ? out : out + " (the line is: " + std::string(seen) + ")";
 }

@@ -1,5 +1,6 @@
 #include "phy/dpdk/eal.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -7,15 +8,22 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <vector>
+
+#include "base/fd.h"
 
 namespace mtl::phy {
 namespace {
@@ -155,8 +163,43 @@ std::optional<Error> check_memory(const EalConfig& config) {
 }
 
 /// The prefix keeps processes apart that share /run or /tmp.
+constexpr std::string_view kPrefix = "mtlink-";
+
 std::string file_prefix() {
-  return "mtlink-" + std::to_string(getpid());
+  return std::string(kPrefix) + std::to_string(getpid());
+}
+
+/// The process that a runtime directory is named after; 0: another name.
+pid_t owner_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return 0;
+  name.remove_prefix(kPrefix.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  return error == std::errc{} && end == name.data() + name.size() && pid > 0 ? pid : 0;
+}
+
+/// Until it goes, what is printed to stdout comes out at stderr.
+class StdoutToStderr {
+ public:
+  StdoutToStderr() {
+    std::fflush(stdout);
+    stdout_ = Fd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (stdout_) dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~StdoutToStderr() {
+    std::fflush(stdout);
+    if (stdout_) dup2(stdout_.get(), STDOUT_FILENO);
+  }
+  StdoutToStderr(const StdoutToStderr&) = delete;
+  StdoutToStderr& operator=(const StdoutToStderr&) = delete;
+
+ private:
+  Fd stdout_;
+};
+
+int init_quietly(int argc, char** argv) {
+  const StdoutToStderr redirected;  // EAL prints its usage with printf()
+  return rte_eal_init(argc, argv);
 }
 
 std::vector<std::string> make_args(const EalConfig& config, const CpuList& allowed) {
@@ -197,7 +240,7 @@ std::string remedy(const EalConfig& config) {
       return "start it once in a process";
     default:
       return config.args.empty() ? "check /run or XDG_RUNTIME_DIR for a writable directory"
-                                 : "check the further EAL arguments";
+                                 : "check runtime.eal_args of the configuration";
   }
 }
 
@@ -207,6 +250,21 @@ int run_body(void* argument) noexcept {
 }
 
 }  // namespace
+
+// Nothing here is an error: what cannot be looked at or removed stays. A process of another PID
+// namespace looks dead, but in these modes of EAL the directory holds nothing that it needs.
+void remove_stale_runtime_dirs(const std::string& parent) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> stale;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
+    const pid_t pid = owner_of(entry.path().filename().string());
+    if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+    struct stat status {};
+    if (lstat(entry.path().c_str(), &status) != 0) continue;
+    if (S_ISDIR(status.st_mode) && status.st_uid == geteuid()) stale.push_back(entry.path());
+  }
+  for (const auto& path : stale) std::filesystem::remove_all(path, ignored);  // follows no links
+}
 
 Result<std::unique_ptr<Eal>> Eal::start(const EalConfig& config) {
   static std::atomic<bool> started{false};
@@ -228,7 +286,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalConfig& config) {
   argv.push_back(nullptr);
   cpu_set_t affinity;
   const bool saved = pthread_getaffinity_np(pthread_self(), sizeof affinity, &affinity) == 0;
-  const int rc = rte_eal_init(argc, argv.data());
+  const int rc = init_quietly(argc, argv.data());
   // EAL binds the caller to the main lcore; the threads that the caller makes later would inherit
   // it.
   if (saved && config.main.empty())
@@ -238,6 +296,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalConfig& config) {
                  "): " + last_log_lines() + "; " + remedy(config) + ", and restart"};
   eal->bodies_.resize(config.workers.size());
   eal->runtime_dir_ = rte_eal_get_runtime_dir();
+  remove_stale_runtime_dirs(std::filesystem::path(eal->runtime_dir_).parent_path());
   return eal;
 }
 

@@ -27,6 +27,10 @@ struct EalConfig {
   std::function<void(std::string_view)> log;
 };
 
+/// Removes from `parent` the directories that earlier processes left when they were killed: those
+/// named "mtlink-PID" as Eal names its own, of this user, no links, and of no process that lives.
+void remove_stale_runtime_dirs(const std::string& parent);
+
 /// DPDK's environment, at most once in the life of a process. The thread that starts it is the
 /// control thread (EAL's main lcore) and is the one that destroys it, after every port and pool is
 /// gone.
@@ -34,7 +38,8 @@ class Eal {
  public:
   /// Errors, each with the remedy: a CPU that is not there, no memory or huge pages for
   /// `memory_mib`, an argument that EAL refuses, a second start. What can be checked is checked
-  /// before EAL begins, so that those errors leave a later attempt possible.
+  /// before EAL begins, so that those errors leave a later attempt possible. What EAL prints, its
+  /// usage when an argument is wrong, goes to stderr. Removes stale runtime directories.
   static Result<std::unique_ptr<Eal>> start(const EalConfig& config);
 
   /// Waits for the workers, which must have been told to end, and undoes the start.

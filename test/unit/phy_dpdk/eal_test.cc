@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +14,8 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <string>
+#include <vector>
 
 namespace mtl::phy {
 namespace {
@@ -76,11 +79,50 @@ TEST(Eal, NamesAnArgumentThatEalRefuses) {
       {
         EalConfig config;
         config.args = {"--no-such-argument"};
+        ::testing::internal::CaptureStdout();
         const auto refused = Eal::start(config);
+        const std::string printed = ::testing::internal::GetCapturedStdout();
         if (!refused) std::fprintf(stderr, "%s\n", refused.error().message.c_str());
+        std::fprintf(stderr, "on stdout: '%s'\n", printed.c_str());
         std::exit(refused ? 1 : 0);
       },
-      ::testing::ExitedWithCode(0), "DPDK did not start.*check the further EAL arguments");
+      ::testing::ExitedWithCode(0), "DPDK did not start.*check runtime.eal_args.*\non stdout: ''");
+}
+
+TEST(Eal, RemovesOnlyWhatADeadProcessOfItsKindLeft) {
+  namespace fs = std::filesystem;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  const fs::path parent = fs::path(::testing::TempDir()) / ("stale-" + std::to_string(getpid()));
+  const std::string dead = std::to_string(child);
+  const fs::path target = parent / "target";
+  fs::create_directories(parent / ("mtlink-" + dead) / "within");
+  fs::create_directory_symlink(target, parent / ("mtlink-" + dead) / "link");
+  const std::string own = std::to_string(getpid());
+  const std::vector<std::string> kept = {"mtlink-" + own,   "mtlink-1", "mtlink-" + dead + "x",
+                                         "mtlink--" + dead, "mtlink-",  "mtlink-0",
+                                         "rte-" + dead,     "target"};
+  for (const std::string& name : kept) fs::create_directories(parent / name / "within");
+  remove_stale_runtime_dirs(parent);
+  EXPECT_FALSE(fs::exists(parent / ("mtlink-" + dead)));
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(parent / name / "within")) << name;
+
+  fs::create_directory_symlink(target, parent / ("mtlink-" + dead));
+  remove_stale_runtime_dirs(parent);
+  EXPECT_TRUE(fs::is_symlink(parent / ("mtlink-" + dead)));
+  EXPECT_TRUE(fs::exists(target / "within"));
+  fs::remove(parent / ("mtlink-" + dead));
+
+  if (geteuid() == 0) {
+    fs::create_directories(parent / ("mtlink-" + dead));
+    ASSERT_EQ(chown((parent / ("mtlink-" + dead)).c_str(), 12345, 12345), 0);
+    remove_stale_runtime_dirs(parent);
+    EXPECT_TRUE(fs::exists(parent / ("mtlink-" + dead))) << "of another user";
+  }
+  remove_stale_runtime_dirs(parent / "not-there");
+  fs::remove_all(parent);
 }
 
 TEST(Eal, StartsOnceQuietlyLeavesTheCallerUnpinnedAndCleansUp) {

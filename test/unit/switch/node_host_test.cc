@@ -508,7 +508,7 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
   const auto ups_of_port_0 = [&] {
     std::uint64_t n = 0;
     for (const ShardReading& r : fabric.read()) {
-      for (const PortReading& p : r.ports) n += p.port == kPort0 ? p.ups : 0;
+      for (const PortReading& p : r.ports) n += p.port == kPort0 ? p.counters.ups.get() : 0;
     }
     return n;
   };

@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mtl::phy {

@@ -15,6 +15,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
+constexpr std::uint64_t kPsBits = 8'000'000'000'000;  // ps/byte to bits/s
+
 Duration draw_duration(Random& random, Duration low, Duration high) {
   return Duration(static_cast<std::int64_t>(random.log_between(
       static_cast<std::uint64_t>(low.count()), static_cast<std::uint64_t>(high.count()))));
@@ -147,7 +149,7 @@ void add_wires(Draw& draw, const Style& style, Random random) {
     WirePlan wire;
     wire.ends = ends;
     wire.delay = style.delay;
-    wire.ps_per_byte = style.ps_per_byte;
+    if (style.ps_per_byte > 0) wire.rate = phy::PacerConfig{kPsBits / style.ps_per_byte, 0};
     draw.plan.wires.push_back(wire);
     for (std::size_t d = 0; d < 2; ++d) {
       const PortRef at = ends[d];

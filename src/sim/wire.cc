@@ -17,7 +17,6 @@ constexpr std::uint64_t kRoomEvent = 2;  // + direction
 constexpr std::uint64_t kLateEvent = 4;
 // Late frames arrive within this after the restoration: while bring-up and first traffic go on.
 constexpr std::uint64_t kLateSpread = 5'000'000;
-constexpr std::int64_t kPsPerNs = 1000;
 
 // Changes the last byte before the packet CRC of a DATA and makes the CRC fit.
 void forge_packet(Buffer& frame) {
@@ -38,15 +37,17 @@ Wire::Wire(const WirePlan& plan, ClockQueue& queue, WirePool& pool, WireEnd& own
     lanes_[i].impairment =
         std::make_unique<phy::Impairment>(phy::ImpairmentConfig{}, kImpairmentDepth);
     EventTarget& self = *this;
+    if (plan_.rate) lanes_[i].pacer.emplace(*plan_.rate, queue_.now());
     lanes_[i].alarm.emplace(queue_, self, std::uint64_t{i});
   }
 }
 
 bool Wire::room(std::size_t direction, Time now) {
   Lane& lane = lanes_[direction];
-  const Time free_at{Duration((lane.busy_until_ps + kPsPerNs - 1) / kPsPerNs)};
-  if (free_at <= now) return true;
-  if (!std::exchange(lane.wants_room, true)) queue_.at(free_at, *this, kRoomEvent + direction);
+  if (!lane.pacer || lane.pacer->ready(now)) return true;
+  if (!std::exchange(lane.wants_room, true)) {
+    queue_.at(lane.pacer->next(), *this, kRoomEvent + direction);
+  }
   return false;
 }
 
@@ -54,9 +55,9 @@ void Wire::send(std::size_t direction, const link::FrameOut& frame, Time now) {
   Lane& lane = lanes_[direction];
   ++counters_.sent;
   const std::uint32_t length = frame.length();
-  const std::int64_t now_ps = nanos(now) * kPsPerNs;
-  lane.busy_until_ps =
-      std::max(lane.busy_until_ps, now_ps) + std::int64_t{length} * plan_.ps_per_byte;
+  // Room is told of at the very instant: nothing is ever late, so the pacer need not hear what
+  // waits.
+  if (lane.pacer) lane.pacer->charge(length, now);
   if (cut_) {
     ++counters_.cut;
     return;
@@ -69,7 +70,7 @@ void Wire::send(std::size_t direction, const link::FrameOut& frame, Time now) {
   copy->length = frame.write(copy->data);
   copy->tailroom -= copy->length;
   if (forge_) forge_packet(*copy);
-  const Time sent{Duration((lane.busy_until_ps + kPsPerNs - 1) / kPsPerNs)};
+  const Time sent = lane.pacer ? lane.pacer->next() : now;
   lane.flying.push_back({sent + plan_.delay, copy});
   set_alarm(direction);
 }

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "link/frame_out.h"
 #include "phy/impairment.h"
+#include "phy/pacer.h"
 #include "sim/clock_queue.h"
 #include "sim/pool.h"
 #include "sim/random.h"
@@ -28,7 +29,7 @@ struct PortRef {
 struct WirePlan {
   std::array<PortRef, 2> ends;
   Duration delay{0};
-  std::uint32_t ps_per_byte = 0;  ///< 0: sends in no time; 80: 100 Gb/s
+  std::optional<phy::PacerConfig> rate{};  ///< nullopt: sends in no time
 };
 
 /// What a wire's ends are told.
@@ -93,7 +94,7 @@ class Wire final : private EventTarget {
     std::deque<InFlight> flying;
     std::unique_ptr<phy::Impairment> impairment;
     std::optional<std::uint32_t> limit;
-    std::int64_t busy_until_ps = 0;
+    std::optional<phy::Pacer> pacer;
     std::optional<Alarm> alarm;  ///< arrivals and delayed frames
     bool wants_room = false;
   };

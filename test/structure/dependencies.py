@@ -18,7 +18,7 @@ KNOWS = {
     "network": ["base", "link"],
     "transport": ["base", "link", "network"],
     "phy": CORE,
-    "sim": CORE + ["phy/impairment.h", "phy/pacing.h"],
+    "sim": CORE + ["phy/impairment.h", "phy/pacer.h"],
     "conformance": CORE,
     "topology": CORE,
     "control": ["base"],

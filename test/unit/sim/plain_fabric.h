@@ -32,7 +32,7 @@ class PlainFabric {
       plan.nodes.push_back(node);
     }
     for (const auto& ends : shape.wires) {
-      plan.wires.push_back({ends, std::chrono::microseconds(1), 0});
+      plan.wires.push_back({ends, std::chrono::microseconds(1)});
     }
     return plan;
   }

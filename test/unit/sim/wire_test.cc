@@ -45,8 +45,8 @@ link::FrameOut frame(int mark, std::uint32_t min_length = 60) {
 
 class WireTest : public testing::Test {
  protected:
-  Wire make(Duration delay, std::uint32_t ps_per_byte) {
-    const WirePlan plan{{PortRef{10, PortId(0)}, PortRef{20, PortId(0)}}, delay, ps_per_byte};
+  Wire make(Duration delay, std::optional<phy::PacerConfig> rate = {}) {
+    const WirePlan plan{{PortRef{10, PortId(0)}, PortRef{20, PortId(0)}}, delay, rate};
     return Wire(plan, queue, pool, ends, Random(5));
   }
   void run() {
@@ -61,7 +61,7 @@ class WireTest : public testing::Test {
 };
 
 TEST_F(WireTest, DelaysAndKeepsOrderBothWays) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   wire.send(0, frame(1), queue.now());
   wire.send(0, frame(2), queue.now());
   wire.send(1, frame(3), queue.now());
@@ -73,9 +73,9 @@ TEST_F(WireTest, DelaysAndKeepsOrderBothWays) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-// 60 bytes at 8,000 ps each are 480 ns (1 Gb/s).
+// 60 bytes at 1 Gb/s are 480 ns.
 TEST_F(WireTest, BandwidthTakesTimeAndTellsWhenThereIsRoom) {
-  Wire wire = make(nanoseconds(100), 8000);
+  Wire wire = make(nanoseconds(100), phy::PacerConfig{1'000'000'000, 0});
   EXPECT_TRUE(wire.room(0, queue.now()));
   wire.send(0, frame(1), queue.now());
   EXPECT_FALSE(wire.room(0, queue.now()));
@@ -89,7 +89,7 @@ TEST_F(WireTest, BandwidthTakesTimeAndTellsWhenThereIsRoom) {
 }
 
 TEST_F(WireTest, CutLosesWhatIsInFlightAndTellsBothEndsIfAsked) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   wire.send(0, frame(1), queue.now());
   wire.cut(true, false);
   wire.send(0, frame(2), queue.now());
@@ -106,14 +106,14 @@ TEST_F(WireTest, CutLosesWhatIsInFlightAndTellsBothEndsIfAsked) {
 }
 
 TEST_F(WireTest, SilentCutTellsNobody) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   wire.cut(false, false);
   wire.restore();
   EXPECT_TRUE(ends.carriers.empty());
 }
 
 TEST_F(WireTest, LateFramesArriveAfterTheRestorationOnly) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   for (int i = 0; i < 100; ++i) wire.send(0, frame(i), queue.now());
   wire.cut(false, true);
   run();
@@ -129,7 +129,7 @@ TEST_F(WireTest, LateFramesArriveAfterTheRestorationOnly) {
 }
 
 TEST_F(WireTest, LimitLosesLongFramesOneWay) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   wire.limit_length(0, 100);
   wire.send(0, frame(1, 101), queue.now());
   wire.send(0, frame(2, 100), queue.now());
@@ -142,7 +142,7 @@ TEST_F(WireTest, LimitLosesLongFramesOneWay) {
 }
 
 TEST_F(WireTest, ImpairmentsWorkOneWay) {
-  Wire wire = make(microseconds(3), 0);
+  Wire wire = make(microseconds(3));
   wire.impair(0, {.drop_ppm = 1'000'000});
   wire.impair(1, {.duplicate_ppm = 1'000'000});
   wire.send(0, frame(1), queue.now());

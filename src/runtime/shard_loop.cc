@@ -60,6 +60,12 @@ std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
   return std::exchange(slot.impairment, std::move(impairment));
 }
 
+std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<phy::Pacer> pacer) {
+  Slot& slot = slots_[port.value()];
+  slot.held = false;
+  return std::exchange(slot.pacer, std::move(pacer));
+}
+
 bool ShardLoop::receive(Slot& slot, Time now) {
   bool busy = false;
   const bool carrier = slot.medium->carrier();
@@ -109,6 +115,7 @@ bool ShardLoop::fire(Time now) {
 }
 
 bool ShardLoop::pull(Slot& slot, Time now) {
+  if (slot.pacer != nullptr) return pull_paced(slot, now);
   if (!slot.link->wants_to_send()) return false;
   unsigned room = std::min(slot.medium->room(), kPullBudget);
   if (room == 0) {
@@ -120,6 +127,24 @@ bool ShardLoop::pull(Slot& slot, Time now) {
     slot.medium->send(frame_);
     busy = true;
   }
+  return busy;
+}
+
+bool ShardLoop::pull_paced(Slot& slot, Time now) {
+  phy::Pacer& pacer = *slot.pacer;
+  bool busy = false;
+  if (slot.link->wants_to_send() && pacer.ready(now)) {
+    unsigned room = std::min(slot.medium->room(), kPullBudget);
+    if (room == 0) blocked_ = true;
+    for (; room > 0 && pacer.ready(now) && shard_.next_frame(slot.id, now, frame_); --room) {
+      slot.medium->send(frame_);
+      pacer.charge(frame_.length(), now);
+      busy = true;
+    }
+  }
+  const bool waits = slot.link->wants_to_send();
+  pacer.looked(waits, now);
+  slot.held = waits && !pacer.ready(now);
   return busy;
 }
 
@@ -145,6 +170,7 @@ bool ShardLoop::pass(Time now) {
 Time ShardLoop::next_deadline() const {
   Time deadline = shard_.next_deadline();
   for (const Slot* slot : active_) {
+    if (slot->held) deadline = std::min(deadline, slot->pacer->next());
     if (slot->impairment == nullptr) continue;
     deadline = std::min(deadline, slot->impairment->next_deadline());
   }
@@ -160,6 +186,11 @@ bool ShardLoop::waiting() const {
 bool ShardLoop::wants_to_send() const {
   return std::any_of(active_.begin(), active_.end(),
                      [](const Slot* slot) { return slot->link->wants_to_send(); });
+}
+
+bool ShardLoop::wants_a_pass() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Slot* slot) { return !slot->held && slot->link->wants_to_send(); });
 }
 
 }  // namespace mtl::runtime

@@ -11,6 +11,7 @@
 #include "link/frame_out.h"
 #include "network/node.h"
 #include "phy/impairment.h"
+#include "phy/pacer.h"
 #include "phy/port.h"
 #include "runtime/spsc_ring.h"
 
@@ -40,7 +41,8 @@ class LoopOwner {
 ///
 /// The order of a pass: every port is received from (one burst each) before any is sent on, since
 /// what comes in on one makes frames on others; then rings, timers, the owner; then frames are
-/// pulled for every port whose link wants to send, as far as the port has room.
+/// pulled for every port whose link wants to send, as far as the port has room and its pacer lets
+/// it. A frame that waits for its pacer is no reason to poll: next_deadline() tells until when.
 class ShardLoop {
  public:
   static constexpr unsigned kBurst = 32;       ///< frames received from a port in a pass
@@ -67,6 +69,9 @@ class ShardLoop {
   std::unique_ptr<phy::Impairment> set_impairment(PortId port,
                                                   std::unique_ptr<phy::Impairment> impairment,
                                                   Time now);
+  /// Replaces the pacer of a port (nullptr: none) and returns the former. It stays with the port
+  /// across attachments.
+  std::unique_ptr<phy::Pacer> set_pacer(PortId port, std::unique_ptr<phy::Pacer> pacer);
   /// A ring from another shard, which outlives the loop.
   void add_ring(BufferRing& ring) { rings_.push_back(&ring); }
 
@@ -82,6 +87,8 @@ class ShardLoop {
   bool waiting() const;
   /// Whether a link of an attached port has frames to send.
   bool wants_to_send() const;
+  /// Likewise, such that the last pass did not find to be held back by the port's pacer.
+  bool wants_a_pass() const;
 
   /// The media attached now.
   std::span<phy::Port* const> media() const { return media_; }
@@ -89,6 +96,7 @@ class ShardLoop {
   const phy::Impairment* impairment(PortId port) const {
     return slots_[port.value()].impairment.get();
   }
+  const phy::Pacer* pacer(PortId port) const { return slots_[port.value()].pacer.get(); }
   network::Shard& shard() { return shard_; }
   const network::Shard& shard() const { return shard_; }
 
@@ -99,12 +107,15 @@ class ShardLoop {
     phy::Port* medium = nullptr;
     bool carrier = false;
     std::unique_ptr<phy::Impairment> impairment;
+    std::unique_ptr<phy::Pacer> pacer;
+    bool held = false;  ///< the link wants to send and waits for the pacer
   };
 
   bool receive(Slot& slot, Time now);
   bool take_rings(Time now);
   bool fire(Time now);
   bool pull(Slot& slot, Time now);
+  bool pull_paced(Slot& slot, Time now);
   bool pull_all(Time now);
   void renew_active();
 

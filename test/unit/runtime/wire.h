@@ -58,10 +58,15 @@ class WirePort final : public phy::Port {
     sent_.length = frame.write(sent_.bytes.data());
     last_kind = frame.kind;
     counters_.frames_out.add();
+    counters_.bytes_out.add(sent_.length);
     return out_.push(sent_);
   }
   void flush() override { ++flushes; }
   bool carrier() override { return up.load(); }
+
+  /// From its attachment on a loop takes it for a port whose frames ring: for tests that wait for
+  /// nothing.
+  void pretend_bell() { traits_.wake_fd = 0; }
 
   std::atomic<bool> up{true};
   std::atomic<unsigned> limit{1024};

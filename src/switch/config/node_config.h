@@ -14,6 +14,7 @@
 #include "network/node.h"
 #include "network/route_table.h"
 #include "phy/impairment.h"
+#include "phy/pacer.h"
 #include "phy/shared_device.h"
 #include "topology/fabric.h"
 
@@ -72,7 +73,8 @@ struct PortPlan {
   bool enabled = true;
   phy::ImpairmentConfig impairment;
   std::uint32_t impairment_depth =
-      0;                        ///< frames that may be held back: buffers are counted for them
+      0;  ///< frames that may be held back: buffers are counted for them
+  std::optional<phy::PacerConfig> rate;
   std::uint32_t max_frame = 0;  ///< longest frame of the link, bytes: 30 + mtu
   std::uint32_t buffers = 0;    ///< of the receive pool that this port alone may hold
 };

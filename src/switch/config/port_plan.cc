@@ -7,6 +7,7 @@
 
 #include "link/codec.h"
 #include "switch/config/link_plan.h"
+#include "switch/config/rate_plan.h"
 
 namespace mtl::switchd {
 
@@ -298,6 +299,9 @@ void PortPlanner::port(const mtlink::config::Port& from, const std::string& path
       frame,
       from.has_af_packet() ? "interface " + from.af_packet().interface() : "the device"};
   plan_link(source, problems_, draft.config.link);
+  if (from.has_rate()) {
+    draft.plan.rate = plan_rate(from.rate(), path + ".rate", draft.config.link, problems_);
+  }
   keep(from.port(), path, std::move(draft));
 }
 
@@ -359,6 +363,9 @@ void PortPlanner::slot(const mtlink::config::Slot& from, const std::string& path
                           kMaxMtu + static_cast<std::uint32_t>(link::kFrameHeader),
                           "the slot"};
   plan_link(source, problems_, draft.config.link);
+  if (from.has_rate()) {
+    draft.plan.rate = plan_rate(from.rate(), path + ".rate", draft.config.link, problems_);
+  }
   ring_bytes(from, path, draft);
   keep(from.port(), path, std::move(draft));
 }

@@ -790,6 +790,59 @@ TEST(NodeConfig, ShortOfDeathKeepalivesAreAWarning) {
                                     "than half of dead_interval_us")));
 }
 
+TEST(NodeConfigRate, IsTakenWithEthernetsOverheadUnlessItSaysAnother) {
+  const Plan plan = good(
+      "node: 1\n"
+      "ports { port: 0 af_packet { interface: \"va\" } peer_node: 2 rate { bps: 160000000 } }\n"
+      "ports { port: 1 af_packet { interface: \"vb\" } peer_node: 2 }\n"
+      "slots { port: 2 node: 9 rate { bps: 40000000 overhead: 0 } }\n");
+  EXPECT_EQ(plan.ports[0].rate, (phy::PacerConfig{160'000'000, 24}));
+  EXPECT_EQ(plan.ports[1].rate, std::nullopt);
+  EXPECT_EQ(plan.ports[2].rate, (phy::PacerConfig{40'000'000, 0}));
+  EXPECT_TRUE(plan.warnings.empty());
+  EXPECT_EQ(good(with_port("rate { bps: 1000 }")).ports[0].rate->bits_per_second, 1'000u);
+  EXPECT_EQ(good(with_port("rate { bps: 1000000000000 overhead: 255 }")).ports[0].rate,
+            (phy::PacerConfig{1'000'000'000'000, 255}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rates, NodeConfigRefuses,
+    testing::Values(
+        Refused{"RateMissing", with_port("rate { }"),
+                "lab.textproto:3:1: ports[0].rate.bps is 0; it must be 1000..1000000000000"},
+        Refused{"RateTooLow", with_port("rate { bps: 999 }"),
+                "lab.textproto:3:8: ports[0].rate.bps is 999; it must be 1000..1000000000000"},
+        Refused{"RateTooHigh", with_port("rate { bps: 1000000000001 }"),
+                "lab.textproto:3:8: ports[0].rate.bps is 1000000000001; it must be "
+                "1000..1000000000000"},
+        Refused{"OverheadTooLong", with_port("rate { bps: 1000 overhead: 256 }"),
+                "lab.textproto:3:18: ports[0].rate.overhead is 256; it must be 0..255"}),
+    named);
+
+// The interface's longest frame has 1,514 bytes, with 24 beside it 12,304 bits: 20 ms at 615,200
+// bit/s, 2 s at 6,152, 500 us at 24,608,000.
+TEST(NodeConfigRate, AFrameLongerThanTheTimersIsAWarning) {
+  const auto warnings = [](const std::string& fields) { return good(with_port(fields)).warnings; };
+  EXPECT_THAT(warnings("rate { bps: 615201 }"), ElementsAre());
+  EXPECT_THAT(warnings("rate { bps: 615200 }"),
+              ElementsAre("lab.textproto:3:8: ports[0].rate.bps is 615200, at which a longest "
+                          "frame (1514 bytes) takes the wire for 20000 us, not less than the "
+                          "replay timeout, which is at most 20000 us: frames are sent again before "
+                          "their acks can come; set adaptive: false and raise replay_timeout_us at "
+                          "both ends to three times as much, lower mtu, or raise the rate"));
+  EXPECT_THAT(warnings("rate { bps: 6152 }"),
+              ElementsAre(HasSubstr("takes the wire for 2000000 us, not less than "
+                                    "dead_interval_us, which is 2000000 us"),
+                          HasSubstr("replay timeout")));
+  const std::string fast = " link { timers { profile: FAST } }";
+  EXPECT_THAT(warnings("rate { bps: 24608001 }" + fast), ElementsAre());
+  EXPECT_THAT(warnings("rate { bps: 24608000 }" + fast),
+              ElementsAre(HasSubstr("the replay timeout, which is 500 us")));
+  EXPECT_THAT(warnings("rate { bps: 1000000 } link { timers { adaptive: false "
+                       "replay_timeout_us: 40000 } }"),
+              ElementsAre());
+}
+
 const std::string kNode = "node: 1\n" + kPort;
 
 INSTANTIATE_TEST_SUITE_P(

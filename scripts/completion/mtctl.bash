@@ -28,17 +28,18 @@ _mtctl() {
       ;;
   esac
   case "${words[*]}" in
-    '') choices='show watch ping trace stats port impair routes --socket --json --version --help' ;;
+    '') choices='show watch ping trace stats port impair rate routes --socket --json --version --help' ;;
     show) choices='node ports links vcs routes drops workers memory' ;;
     watch*) choices='--count' ;;
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
     trace*) choices='--max-hops --partition --entropy' ;;
     stats) choices='--check' ;;
     port) choices='up down' ;;
-    'port up' | 'port down' | impair) choices=$(_mtctl_ports) ;;
+    'port up' | 'port down' | impair | rate) choices=$(_mtctl_ports) ;;
     impair*)
       choices='--drop --corrupt-header --corrupt --duplicate --reorder --reorder-delay --delay --jitter --seed --clear'
       ;;
+    rate*) choices='off --overhead' ;;
     routes) choices='set' ;;
     'routes set') mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
   esac

@@ -76,6 +76,16 @@ Result<void> check(const mtlink::control::SetImpairment& set) {
       .result();
 }
 
+Result<void> check(const mtlink::control::SetRate& set) {
+  Ranges ranges("set_rate");
+  ranges.in("port", set.port(), 0, kNoPort.value() - 1);
+  if (set.has_rate()) {
+    ranges.in("rate.bps", set.rate().bps(), kMinRateBps, kMaxRateBps)
+        .in("rate.overhead", set.rate().overhead(), 0, kMaxRateOverhead);
+  }
+  return ranges.result();
+}
+
 Result<void> check(mtlink::control::Watch& watch) {
   watch.set_interval_ms(or_default(watch.interval_ms(), kDefaultWatchMs));
   return Ranges("watch").in("interval_ms", watch.interval_ms(), kMinWatchMs, kMaxWatchMs).result();
@@ -99,6 +109,8 @@ Result<void> check_request(Request& request) {
           .result();
     case Request::kSetImpairment:
       return check(request.set_impairment());
+    case Request::kSetRate:
+      return check(request.set_rate());
     case Request::kSetRoutes:
       return {};
     case Request::kClaimSlot:

@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kDefaultWatchMs = 1'000;
 inline constexpr std::uint32_t kMinWatchMs = 50;
 inline constexpr std::uint32_t kMaxWatchMs = 3'600'000;
 inline constexpr std::uint64_t kMaxDelayUs = 60'000'000;
+inline constexpr std::uint64_t kMinRateBps = 1'000;
+inline constexpr std::uint64_t kMaxRateBps = 1'000'000'000'000;
+inline constexpr std::uint32_t kMaxRateOverhead = 255;
 
 /// Checks a request's values against the ranges of control.proto and puts defaults where a field is
 /// 0 and has one, so that a Target sees neither. What depends on the node (whether a port exists,

@@ -39,6 +39,8 @@ class Target {
   virtual void set_port(const mtlink::control::SetPort& call, Answer<void> answer) = 0;
   /// Replaces the impairment of a port; all rates and delays 0 ends it.
   virtual void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) = 0;
+  /// Replaces the rate at which a port sends; without a rate it sends as fast as it can.
+  virtual void set_rate(const mtlink::control::SetRate& call, Answer<void> answer) = 0;
   /// All or nothing.
   virtual void set_routes(const mtlink::control::SetRoutes& call, Answer<void> answer) = 0;
   virtual void claim_slot(const mtlink::control::ClaimSlot& call, Answer<SlotClaim> answer) = 0;

@@ -227,10 +227,13 @@ void Daemon::Impl::prepare_port(const PortPlan& port) {
   if (port.impairment.active()) {
     *impairment = std::make_unique<phy::Impairment>(port.impairment, port.impairment_depth);
   }
+  const auto pacer = std::make_shared<std::unique_ptr<phy::Pacer>>();
+  if (port.rate) *pacer = std::make_unique<phy::Pacer>(*port.rate, clock_.now());
   phy::Port* const medium = media_->port(port.port);
-  host_->post(port.port, [impairment, medium, id = port.port, enabled = port.enabled](
+  host_->post(port.port, [impairment, pacer, medium, id = port.port, enabled = port.enabled](
                              ShardHost& host, Time now) {
     if (*impairment != nullptr) host.impair(id, std::move(*impairment), now);
+    if (*pacer != nullptr) host.pace(id, std::move(*pacer));
     host.attach(id, *medium, now);
     if (enabled) host.enable(id, now);
   });

@@ -8,6 +8,7 @@
 
 #include "runtime/random.h"
 #include "runtime/settings/link_timers.h"
+#include "runtime/settings/rate.h"
 #include "switch/state_message.h"
 
 namespace mtl::switchd {
@@ -46,7 +47,9 @@ NodeTarget::NodeTarget(Parts parts)
     : parts_(std::move(parts)),
       echoes_(static_cast<std::uint16_t>(runtime::RandomStock().word())),
       claimed_(parts_.plan.ports.size(), false),
-      started_(parts_.clock.now()) {}
+      started_(parts_.clock.now()) {
+  for (const PortPlan& port : parts_.plan.ports) rates_.push_back(port.rate);
+}
 
 Result<PortId> NodeTarget::known_port(std::uint32_t port) const {
   if (port < parts_.plan.ports.size()) return PortId(static_cast<std::uint16_t>(port));
@@ -296,6 +299,23 @@ void NodeTarget::set_impairment(const msg::SetImpairment& call, control::Answer<
       [answer = std::move(answer)] { answer(Result<void>()); });
 }
 
+void NodeTarget::set_rate(const msg::SetRate& call, control::Answer<void> answer) {
+  const auto port = known_port(call.port());
+  if (!port) return answer(port.error());
+  auto& rate = rates_[port->value()];
+  rate.reset();
+  if (call.has_rate()) rate = runtime::pacer_config(call.rate());
+  // Made and freed here; the worker only exchanges pointers.
+  const auto pacer = std::make_shared<std::unique_ptr<phy::Pacer>>();
+  if (rate) *pacer = std::make_unique<phy::Pacer>(*rate, parts_.clock.now());
+  parts_.log.info(rate ? "rate set" : "rate ended",
+                  {{"port", parts_.plan.ports[port->value()].name}, {"bps", call.rate().bps()}});
+  parts_.host.post(
+      *port,
+      [pacer, port = *port](ShardHost& host, Time) { *pacer = host.pace(port, std::move(*pacer)); },
+      [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
 void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> answer) {
   const auto routes =
       plan_routes(call.routes(), parts_.plan, parts_.host.tables().current().routes());
@@ -355,6 +375,7 @@ msg::SlotGrant NodeTarget::grant(PortId port) const {
   *out.mutable_timers() = runtime::timers_message(link.timers);
   out.set_name(plan.name);
   out.set_hop_limit(parts_.plan.node.hop_limit);
+  if (const auto& rate = rates_[port.value()]) *out.mutable_rate() = runtime::rate_message(*rate);
   return out;
 }
 

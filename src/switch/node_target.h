@@ -45,6 +45,7 @@ class NodeTarget final : public control::Target {
   void set_port(const mtlink::control::SetPort& call, control::Answer<void> answer) override;
   void set_impairment(const mtlink::control::SetImpairment& call,
                       control::Answer<void> answer) override;
+  void set_rate(const mtlink::control::SetRate& call, control::Answer<void> answer) override;
   void set_routes(const mtlink::control::SetRoutes& call, control::Answer<void> answer) override;
   void claim_slot(const mtlink::control::ClaimSlot& call,
                   control::Answer<control::SlotClaim> answer) override;
@@ -74,8 +75,9 @@ class NodeTarget final : public control::Target {
 
   Parts parts_;
   EchoBook echoes_;
-  std::vector<bool> claimed_;  ///< by port
-  std::size_t retired_ = 0;    ///< route tables that wait to be freed
+  std::vector<bool> claimed_;                           ///< by port
+  std::vector<std::optional<phy::PacerConfig>> rates_;  ///< by port, as last set
+  std::size_t retired_ = 0;                             ///< route tables that wait to be freed
   Time started_;
 };
 

@@ -11,6 +11,7 @@
 #include "link/link.h"
 #include "network/node.h"
 #include "phy/impairment.h"
+#include "phy/pacer.h"
 #include "phy/port.h"
 
 /// A node's state as its workers read it between two passes: plain numbers, taken in one go so that
@@ -39,12 +40,20 @@ struct MediumReading {
   void add(const phy::PortCounters& counters);
 };
 
+/// A port's pacer.
+struct PaceReading {
+  phy::PacerConfig config;
+  phy::PacerUse total;
+  phy::PacerUse last;  ///< Pacer::last()
+};
+
 struct PortReading {
   PortId port;
   MediumReading medium;
   std::optional<phy::ImpairmentConfig> impairment;
   std::uint64_t impaired = 0;  ///< frames changed or dropped by impairments, former ones too
   std::uint64_t impaired_dropped = 0;  ///< of those, dropped
+  std::optional<PaceReading> pace;
 
   link::Counters counters;
   bool enabled = false;

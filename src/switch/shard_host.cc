@@ -228,7 +228,10 @@ std::unique_ptr<phy::Impairment> ShardHost::impair(PortId port,
 }
 
 void ShardHost::disable_all(Time now) {
-  for (const PortId port : shard_.ports()) shard_.disable(port, now);
+  for (const PortId port : shard_.ports()) {
+    shard_.disable(port, now);
+    loop_.set_pacer(port, nullptr);  // nothing but the CLOSE leaves, and that waits for no rate
+  }
 }
 
 EchoSubmit ShardHost::submit_echo(const EchoRequest& request, Time now) {
@@ -302,6 +305,10 @@ void ShardHost::read(ShardReading& out, Time now) const {
       reading.impairment = impairment->config();
       reading.impaired += changed(impairment->counters());
       reading.impaired_dropped += impairment->counters().dropped.get();
+    }
+    reading.pace.reset();
+    if (const phy::Pacer* pacer = loop_.pacer(port)) {
+      reading.pace = PaceReading{pacer->config(), pacer->total(now), pacer->last(now)};
     }
     reading.last_up = watch.last_up;
     reading.last_down = watch.last_down;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -102,6 +103,10 @@ class ShardHost final : public network::ShardOwner,
   /// Puts `impairment` in the place of the former one, which is returned.
   std::unique_ptr<phy::Impairment> impair(PortId port, std::unique_ptr<phy::Impairment> impairment,
                                           Time now);
+  /// Puts `pacer` in the place of the former one, which is returned.
+  std::unique_ptr<phy::Pacer> pace(PortId port, std::unique_ptr<phy::Pacer> pacer) {
+    return loop_.set_pacer(port, std::move(pacer));
+  }
   EchoSubmit submit_echo(const EchoRequest& request, Time now);
   /// Disables every link: CLOSE to each peer (L8). drained() once every link has told what it had
   /// to say.

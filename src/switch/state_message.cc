@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "runtime/settings/rate.h"
 
 namespace mtl::switchd {
 namespace {
@@ -70,6 +73,30 @@ void add_vcs(const PortReading& r, const link::Config& config, msg::LinkState& o
     vc->set_credit(r.vcs[v].credit);
     vc->set_queued_cells(r.vcs[v].queued_cells);
   }
+}
+
+double ratio(Duration part, Duration whole) {
+  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+msg::PaceState pace_state(const PaceReading& r) {
+  constexpr double kPpm = 1e6;
+  msg::PaceState out;
+  *out.mutable_rate() = runtime::rate_message(r.config);
+  out.set_bytes(r.total.bytes);
+  out.set_backlogged_ns(ns(r.total.backlogged));
+  out.set_interval_ns(ns(r.last.time));
+  if (r.last.time > Duration::zero()) {
+    out.set_utilisation_ppm(
+        static_cast<std::uint32_t>(std::llround(ratio(r.last.busy, r.last.time) * kPpm)));
+  }
+  if (r.last.backlogged > Duration::zero()) {
+    const double achieved = ratio(r.last.busy, r.last.backlogged);
+    out.set_achieved_bps(static_cast<std::uint64_t>(
+        std::llround(achieved * static_cast<double>(r.config.bits_per_second))));
+    out.set_error_ppm(static_cast<std::int32_t>(std::llround((achieved - 1) * kPpm)));
+  }
+  return out;
 }
 
 void set_link_counts(const PortReading& r, msg::LinkState& out) {
@@ -163,6 +190,7 @@ msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
   set_link(r, *facts.link, *out.mutable_link());
   if (r.impairment) *out.mutable_impairment() = impairment_message(*r.impairment);
   out.set_impaired(r.impaired);
+  if (r.pace) *out.mutable_pace() = pace_state(*r.pace);
   out.set_edge(facts.edge);
   out.set_fault(facts.fault);
   return out;

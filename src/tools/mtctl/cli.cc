@@ -36,6 +36,7 @@ struct Line {
   std::string port;
   std::string file;
   mtlink::config::Impairment impairment;
+  mtlink::config::Rate rate;  // bps 0: off
 };
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& help, Line& line,
@@ -221,6 +222,33 @@ void add_impair(CLI::App& app, Line& line) {
   });
 }
 
+void add_rate_of_port(CLI::App& app, Line& line) {
+  auto& rate = line.rate;
+  auto* sub = add_command(app, "rate", "Set how fast a port sends, or end it", line, {});
+  sub->add_option("PORT", line.port, "Number or name")->required();
+  const auto parse = [](const std::string& text) -> Result<std::uint64_t> {
+    return text == "off" ? std::uint64_t{0} : parse_bit_rate(text);
+  };
+  const std::function<void(std::uint64_t)> set = [&rate](auto bps) { rate.set_bps(bps); };
+  add_quantity<std::uint64_t>(sub, "RATE",
+                              "Bits per second, like 160M or 1.6T/10000 (k, M, G, T: powers of "
+                              "1,000; from 1k to 1T), or off",
+                              "RATE", parse, set)
+      ->required();
+  auto* overhead =
+      add_number(sub, "--overhead",
+                 "Bytes that count beside each frame (default 24: Ethernet's preamble, FCS, gap)",
+                 0, control::kMaxRateOverhead, [&rate](auto bytes) { rate.set_overhead(bytes); });
+  sub->callback([&line, overhead] {
+    const bool off = line.rate.bps() == 0;
+    if (off && overhead->count() > 0)
+      throw CLI::ValidationError("--overhead goes with a rate, not with off");
+    line.command = [&line, off](Client& client, const Output& output) {
+      return set_rate(client, line.port, off ? std::nullopt : std::optional(line.rate), output);
+    };
+  });
+}
+
 void add_routes(CLI::App& app, Line& line) {
   auto* sub = add_command(app, "routes", "Replace the routes", line, {});
   sub->require_subcommand(1);
@@ -273,6 +301,7 @@ int run(const Invocation& invocation) {
   add_stats(app, line);
   add_port(app, line);
   add_impair(app, line);
+  add_rate_of_port(app, line);
   add_routes(app, line);
   try {
     app.parse(std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));

@@ -254,6 +254,19 @@ Result<int> impair(Client& client, const std::string& port,
                  output);
 }
 
+Result<int> set_rate(Client& client, const std::string& port,
+                     const std::optional<mtlink::config::Rate>& rate, const Output& output) {
+  const auto number = find_port(client, port);
+  if (!number) return number.error();
+  Request request;
+  request.mutable_set_rate()->set_port(*number);
+  if (rate) *request.mutable_set_rate()->mutable_rate() = *rate;
+  return do_call(client, request,
+                 rate ? fmt::format("port {} sends {}", port, describe(*rate))
+                      : fmt::format("port {} sends as fast as it can", port),
+                 output);
+}
+
 Result<int> set_routes(Client& client, const std::string& file, const Output& output) {
   auto routes = control::load<mtlink::config::Routes>(file);
   if (!routes) return routes.error();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -45,6 +46,9 @@ Result<int> set_port(control::Client& client, const std::string& port, bool up,
                      const Output& output);
 Result<int> impair(control::Client& client, const std::string& port,
                    const mtlink::config::Impairment& impairment, const Output& output);
+/// `rate` nullopt: as fast as it can.
+Result<int> set_rate(control::Client& client, const std::string& port,
+                     const std::optional<mtlink::config::Rate>& rate, const Output& output);
 Result<int> set_routes(control::Client& client, const std::string& file, const Output& output);
 
 }  // namespace mtl::tools

@@ -6,10 +6,12 @@
 #include <optional>
 #include <string_view>
 
+#include "control/request_check.h"
+
 namespace mtl::tools {
 namespace {
 
-constexpr std::size_t kMaxDigits = 12;  // far within 64 bits after scaling by 10^6
+constexpr std::size_t kMaxDigits = 18;  // of a scaled number: within 64 bits
 
 bool digits_only(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -22,7 +24,7 @@ std::optional<std::uint64_t> scaled(std::string_view text, std::size_t decimals)
   const std::string_view whole = text.substr(0, point);
   std::string fraction(point == std::string_view::npos ? "" : text.substr(point + 1));
   if ((point != std::string_view::npos && fraction.empty()) || whole.empty()) return std::nullopt;
-  if (!digits_only(whole) || !digits_only(fraction) || whole.size() > kMaxDigits)
+  if (!digits_only(whole) || !digits_only(fraction) || whole.size() + decimals > kMaxDigits)
     return std::nullopt;
   fraction.erase(fraction.find_last_not_of('0') + 1);
   if (fraction.size() > decimals) return std::nullopt;
@@ -61,6 +63,36 @@ Result<std::uint32_t> parse_percent(const std::string& text) {
     return Error{fmt::format(
         "\"{}\" is no rate: give percent from 0 to 100 in steps of 0.0001, like 0.1", text)};
   return static_cast<std::uint32_t>(*ppm);
+}
+
+Result<std::uint64_t> parse_bit_rate(const std::string& text) {
+  using control::kMaxRateBps;
+  using control::kMinRateBps;
+  const auto error = [&](const std::string& what) {
+    return Error{fmt::format(
+        "\"{}\" {}: a rate is bits per second like 1500000, 160M or 1.6T/10000, and comes to 1k "
+        "to 1T",
+        text, what)};
+  };
+  const std::string_view all = text;
+  const auto slash = std::min(all.find('/'), all.size());
+  std::string_view number = all.substr(0, slash);
+  std::uint64_t divisor = 1;
+  if (slash < all.size()) {
+    const auto value = scaled(all.substr(slash + 1), 0);
+    if (!value || *value == 0) return error("has no whole number behind the /");
+    divisor = *value;
+  }
+  constexpr std::string_view kUnits = "kMGT";
+  const auto unit = number.empty() ? std::string_view::npos : kUnits.find(number.back());
+  if (unit != std::string_view::npos) number.remove_suffix(1);
+  const std::size_t decimals = unit == std::string_view::npos ? 0 : 3 * (unit + 1);
+  const auto bits = scaled(number, decimals);
+  if (!bits) return error("is no rate");
+  if (*bits % divisor != 0) return error("leaves a rest");
+  const std::uint64_t bps = *bits / divisor;
+  if (bps < kMinRateBps || bps > kMaxRateBps) return error("is out of range");
+  return bps;
 }
 
 }  // namespace mtl::tools

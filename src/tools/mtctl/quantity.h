@@ -17,4 +17,9 @@ Result<std::chrono::microseconds> parse_time(const std::string& text);
 /// is an error, never rounded.
 Result<std::uint32_t> parse_percent(const std::string& text);
 
+/// Bits per second, "160M", "2.5G", "1600000": k, M, G and T are powers of 1,000. With a divisor
+/// ("1.6T/10000") the rate of a link scaled down. Less than a bit, and what the divisor leaves
+/// over, is an error, never rounded. From kMinRateBps to kMaxRateBps after division.
+Result<std::uint64_t> parse_bit_rate(const std::string& text);
+
 }  // namespace mtl::tools

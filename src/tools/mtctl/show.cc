@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "phy/pacer.h"
 #include "tools/mtctl/table.h"
 
 namespace mtl::tools {
@@ -25,6 +26,19 @@ std::uint64_t total(const google::protobuf::RepeatedPtrField<mtlink::control::Dr
   return sum;
 }
 
+/// "rate 160.0 Mbit/s: 160.0 Mbit/s over 1.00 s, off by -0.002 %, in use 93.1 %".
+std::string pace_note(const mtlink::control::PaceState& pace) {
+  std::string text = fmt::format("rate {}: ", describe(pace.rate()));
+  if (pace.has_achieved_bps()) {
+    text +=
+        fmt::format("{}, off by {:+.2f} %, ", bit_rate(static_cast<double>(pace.achieved_bps())),
+                    static_cast<double>(pace.error_ppm()) / 1e4);
+  }
+  return text + fmt::format("in use {:.1f} % of {}",
+                            static_cast<double>(pace.utilisation_ppm()) / 1e4,
+                            duration(pace.interval_ns()));
+}
+
 /// What the operator should know of a port beyond its figures.
 std::string note(const PortState& port) {
   std::vector<std::string> notes;
@@ -33,6 +47,7 @@ std::string note(const PortState& port) {
     notes.push_back(port.claimed() ? fmt::format("node {} is here", port.endpoint_node())
                                    : fmt::format("free, for node {}", port.endpoint_node()));
   if (port.edge()) notes.emplace_back("edge");
+  if (port.has_pace()) notes.push_back(pace_note(port.pace()));
   if (const auto impairment = describe(port.impairment()); !impairment.empty())
     notes.push_back(fmt::format("impaired: {} ({} frames so far)", impairment, port.impaired()));
   return fmt::format("{}", fmt::join(notes, "; "));
@@ -96,6 +111,12 @@ std::string deadlock_check(const std::string& check) {
   if (check == "unproved") return "unproved: routes by hand";
   if (check == "not_needed") return "not needed: neighbours only";
   return check;
+}
+
+std::string describe(const mtlink::config::Rate& rate) {
+  const std::string text = bit_rate(static_cast<double>(rate.bps()));
+  if (!rate.has_overhead() || rate.overhead() == phy::kEthernetOverhead) return text;
+  return fmt::format("{} with {} B beside each frame", text, rate.overhead());
 }
 
 std::string show_node(const NodeState& node, bool) {

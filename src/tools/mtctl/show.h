@@ -31,5 +31,7 @@ const std::vector<View>& views();
 
 /// "drop 1 %, delay 5.00 ms, seed 7"; "" of none.
 std::string describe(const mtlink::config::Impairment& impairment);
+/// "160.0 Mbit/s", and the overhead if it is not Ethernet's.
+std::string describe(const mtlink::config::Rate& rate);
 
 }  // namespace mtl::tools

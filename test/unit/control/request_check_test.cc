@@ -81,6 +81,26 @@ const Case kCases[] = {
     {"huge delay",
      [](Request& r) { r.mutable_set_impairment()->mutable_impairment()->set_delay_us(60'000'001); },
      "set_impairment.impairment.delay_us is 60000001, it must be from 0 to 60000000"},
+    {"slowest rate", [](Request& r) { r.mutable_set_rate()->mutable_rate()->set_bps(1'000); },
+     nullptr},
+    {"fastest rate",
+     [](Request& r) {
+       r.mutable_set_rate()->mutable_rate()->set_bps(1'000'000'000'000);
+       r.mutable_set_rate()->mutable_rate()->set_overhead(255);
+     },
+     nullptr},
+    {"end of a rate", [](Request& r) { r.mutable_set_rate()->set_port(0); }, nullptr},
+    {"rate of nothing", [](Request& r) { r.mutable_set_rate()->mutable_rate(); },
+     "set_rate.rate.bps is 0, it must be from 1000 to 1000000000000"},
+    {"too fast a rate",
+     [](Request& r) { r.mutable_set_rate()->mutable_rate()->set_bps(1'000'000'000'001); },
+     "set_rate.rate.bps is 1000000000001, it must be from 1000 to 1000000000000"},
+    {"huge overhead",
+     [](Request& r) {
+       r.mutable_set_rate()->mutable_rate()->set_bps(1'000);
+       r.mutable_set_rate()->mutable_rate()->set_overhead(256);
+     },
+     "set_rate.rate.overhead is 256, it must be from 0 to 255"},
     {"too fast a watch", [](Request& r) { r.mutable_watch()->set_interval_ms(49); },
      "watch.interval_ms is 49, it must be from 50 to 3600000"},
     {"slot of no node's id", [](Request& r) { r.mutable_claim_slot()->set_node(65535); },

@@ -170,6 +170,11 @@ TEST(ControlServer, CarriesWhatChangesTheNode) {
   ASSERT_TRUE(response && response->has_done());
   EXPECT_EQ(10'000u, daemon.target.calls.take().set_impairment().impairment().drop_ppm());
 
+  request.mutable_set_rate()->mutable_rate()->set_bps(160'000'000);
+  response = client.call(request);
+  ASSERT_TRUE(response && response->has_done());
+  EXPECT_EQ(160'000'000u, daemon.target.calls.take().set_rate().rate().bps());
+
   request.mutable_set_routes()->mutable_routes()->add_routes()->set_dst(21);
   response = client.call(request);
   ASSERT_TRUE(response && response->has_done());

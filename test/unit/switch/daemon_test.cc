@@ -597,6 +597,39 @@ TEST_F(Slots, PortsGoDownAndUpAndAreImpaired) {
   EXPECT_NE(call(request).error().find("no port 9"), std::string::npos);
 }
 
+TEST_F(Slots, ARateIsSetAndShownAndGrantedAndEnded) {
+  Process daemon(directory, arguments());
+  ASSERT_TRUE(daemon.ready()) << daemon.log();
+  EXPECT_FALSE(state().ports(0).has_pace());
+  msg::Request request;
+  request.mutable_set_rate()->set_port(0);
+  request.mutable_set_rate()->mutable_rate()->set_bps(50'000'000);
+  EXPECT_EQ(call(request).error(), "");
+  {
+    Endpoint a(socket, "a");
+    ASSERT_EQ(a.error, "");
+    EXPECT_EQ(a.grant.rate().bps(), 50'000'000u);
+    EXPECT_EQ(a.grant.rate().overhead(), 24u);
+    a.come_up();
+    EXPECT_EQ(ping(11).outcome(), msg::PingResult::REPLY);
+    const msg::PortState port = state().ports(0);
+    EXPECT_EQ(port.pace().rate().bps(), 50'000'000u);
+    // The port was paced from its first frame on.
+    EXPECT_EQ(port.pace().bytes(), port.bytes_out() + 24 * port.frames_out());
+    EXPECT_GT(port.pace().backlogged_ns(), 0u);
+    EXPECT_FALSE(state().ports(1).has_pace());
+
+    request.mutable_set_rate()->clear_rate();
+    EXPECT_EQ(call(request).error(), "");
+    EXPECT_FALSE(state().ports(0).has_pace());
+    EXPECT_EQ(ping(11).outcome(), msg::PingResult::REPLY);
+  }
+  Endpoint b(socket, "b");
+  EXPECT_FALSE(b.grant.has_rate());
+  request.mutable_set_rate()->mutable_rate()->set_bps(1);
+  EXPECT_NE(call(request).error().find("rate.bps is 1"), std::string::npos);
+}
+
 TEST_F(Slots, LogsAreJsonLinesThatSayWhatWasDecided) {
   Process daemon(directory, arguments());
   ASSERT_TRUE(daemon.ready()) << daemon.log();

@@ -11,6 +11,7 @@
 #include "../fake_daemon.h"
 #include "control/socket_path.h"
 #include "sample_node.h"
+#include "tools/mtctl/quantity.h"
 #include "tools/mtctl/socket_choice.h"
 
 namespace mtl::tools {
@@ -298,6 +299,65 @@ TEST_F(Mtctl, EndsAnImpairment) {
   const auto set = daemon_.target.calls.take().set_impairment();
   EXPECT_TRUE(set.has_impairment());
   EXPECT_EQ("", set.impairment().ShortDebugString());
+}
+
+TEST_F(Mtctl, SetsTheRateOfAPort) {
+  auto ran = run_it({"rate", "trunk0", "1.6T/10000"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port trunk0 sends 160.0 Mbit/s\n", ran.out);
+  auto set = daemon_.target.calls.take().set_rate();
+  EXPECT_EQ("rate { bps: 160000000 }", set.ShortDebugString());
+
+  ran = run_it({"rate", "trunk0", "2.5G", "--overhead", "0"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port trunk0 sends 2.5 Gbit/s with 0 B beside each frame\n", ran.out);
+  set = daemon_.target.calls.take().set_rate();
+  EXPECT_EQ("rate { bps: 2500000000 overhead: 0 }", set.ShortDebugString());
+}
+
+TEST_F(Mtctl, EndsTheRateOfAPort) {
+  const auto ran = run_it({"rate", "1", "off"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port 1 sends as fast as it can\n", ran.out);
+  EXPECT_EQ("port: 1", daemon_.target.calls.take().set_rate().ShortDebugString());
+}
+
+TEST(BitRate, IsBitsPerSecondWithDecimalUnits) {
+  const std::pair<const char*, std::uint64_t> good[] = {
+      {"1000", 1'000},           {"1k", 1'000},
+      {"100M", 100'000'000},     {"2.5G", 2'500'000'000},
+      {"1T", 1'000'000'000'000}, {"1.6T/10000", 160'000'000},
+      {"0.001M", 1'000},         {"1000000/1000", 1'000},
+  };
+  for (const auto& [text, bps] : good) {
+    const auto parsed = parse_bit_rate(text);
+    ASSERT_TRUE(parsed) << text << ": " << parsed.error().message;
+    EXPECT_EQ(bps, *parsed) << text;
+  }
+  for (const char* bad : {"",
+                          "0",
+                          "999",
+                          "1.6T",
+                          "1000000000001",
+                          "100m",
+                          "100K",
+                          "100Mbit",
+                          "M",
+                          "1.5",
+                          "1.0005k",
+                          "-1k",
+                          "1k/",
+                          "1k/0",
+                          "1M/x",
+                          "10k/3",
+                          "/10",
+                          "1M/1001",
+                          "1e9",
+                          "1 M",
+                          "999999999999T",
+                          "1000000T/1000000000000000000"}) {
+    EXPECT_FALSE(parse_bit_rate(bad)) << bad;
+  }
 }
 
 TEST_F(Mtctl, SetsRoutesFromAFile) {

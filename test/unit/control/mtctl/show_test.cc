@@ -36,6 +36,27 @@ TEST(Show, Ports) {
       show_ports(sample_node(), false));
 }
 
+TEST(Show, PortsSayWhatBecameOfTheirRate) {
+  auto node = sample_node();
+  auto& pace = *node.mutable_ports(1)->mutable_pace();
+  pace.mutable_rate()->set_bps(160'000'000);
+  pace.set_interval_ns(1'000'000'000);
+  const auto note = [&] {
+    const std::string all = show_ports(node, false);
+    const auto begin = all.find("free, for node 101; edge");
+    return all.substr(begin, all.find('\n', begin) - begin);
+  };
+  EXPECT_EQ("free, for node 101; edge; rate 160.0 Mbit/s: in use 0.0 % of 1.00 s", note());
+  pace.set_achieved_bps(159'680'000);
+  pace.set_error_ppm(-2000);
+  pace.set_utilisation_ppm(931'400);
+  pace.mutable_rate()->set_overhead(0);
+  EXPECT_EQ(
+      "free, for node 101; edge; rate 160.0 Mbit/s with 0 B beside each frame: 159.7 Mbit/s, off "
+      "by -0.20 %, in use 93.1 % of 1.00 s",
+      note());
+}
+
 TEST(Show, Links) {
   EXPECT_EQ(
       R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  REPLAYS  TIMEOUTS  STALLS  UPS  LAST DOWN

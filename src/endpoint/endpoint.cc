@@ -40,7 +40,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::claim(const SlotChoice& choice) {
   if (!port) return port.error();
   std::unique_ptr<Endpoint> endpoint(
       new Endpoint(settings, std::move(pool), std::move(*port), std::move(*slot)));
-  endpoint->start();
+  endpoint->start(settings.rate);
   return endpoint;
 }
 
@@ -49,6 +49,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const Settings& settings,
                                                  std::unique_ptr<phy::Port> port) {
   if (settings.link.port != kPort) return Error{"an endpoint's port is 0"};
   if (const char* why = link::fault(settings.link)) return Error{why};
+  if (const char* why = settings.rate ? phy::fault(*settings.rate) : nullptr) return Error{why};
   if (link::kFrameHeader + settings.link.mtu > port->traits().max_frame) {
     return Error{"mtu " + std::to_string(settings.link.mtu) + " is more than " +
                  port->traits().device + " carries: at most " +
@@ -56,7 +57,7 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(const Settings& settings,
   }
   std::unique_ptr<Endpoint> endpoint(
       new Endpoint(settings, std::move(pool), std::move(port), nullptr));
-  endpoint->start();
+  endpoint->start(settings.rate);
   return endpoint;
 }
 
@@ -72,11 +73,16 @@ Endpoint::Endpoint(const Settings& settings, std::unique_ptr<BufferPool> pool,
   own_drops_.reserve(settings.link.send_window + std::size_t{settings.own_limit});
 }
 
-void Endpoint::start() {
+void Endpoint::start(const std::optional<phy::PacerConfig>& rate) {
   const Time now = clock_.now();
   shard_.set_table(&table_);
+  pace(rate, now);
   loop_.attach(kPort, *port_, now);
   shard_.enable(kPort, now);
+}
+
+void Endpoint::pace(const std::optional<phy::PacerConfig>& rate, Time now) {
+  loop_.set_pacer(kPort, rate ? std::make_unique<phy::Pacer>(*rate, now) : nullptr);
 }
 
 Endpoint::~Endpoint() {
@@ -150,6 +156,7 @@ void Endpoint::keep_slot(Time now) {
   auto port = slot_->attach(*pool_);
   if (!port) return;
   port_ = std::move(*port);
+  pace(slot_->settings().rate, now);
   loop_.attach(kPort, *port_, now);
   ++reclaims_;
 }
@@ -162,7 +169,7 @@ void Endpoint::wait(Duration longest) {
   if (!loop_.has_bells()) sleep = std::min<Duration>(sleep, 200us);
   if (sleep <= Duration::zero() || !arrived_.empty() || !own_drops_.empty()) return;
   if (!sleeper_.prepare(loop_.media())) return;
-  if (loop_.wants_to_send() && loop_.has_bells()) {
+  if (loop_.wants_a_pass() && loop_.has_bells()) {
     sleeper_.cancel(loop_.media());
     return;
   }
@@ -173,7 +180,8 @@ void Endpoint::close() {
   const Time now = clock_.now();
   shard_.disable(kPort, now);
   if (port_ == nullptr) return;
-  loop_.pass(now);  // the CLOSE
+  loop_.set_pacer(kPort, nullptr);
+  loop_.pass(now);  // the CLOSE, which waits for no rate
   loop_.detach(kPort, now);
   port_.reset();
 }

@@ -14,6 +14,7 @@
 #include "base/heap_pool.h"
 #include "base/result.h"
 #include "network/node.h"
+#include "phy/pacer.h"
 #include "phy/port.h"
 #include "runtime/clock.h"
 #include "runtime/idle.h"
@@ -59,7 +60,8 @@ enum class Send : std::uint8_t {
 struct Settings {
   link::Config link;  ///< its port; link.port is 0
   std::uint8_t hop_limit = network::kDefaultHopLimit;
-  std::uint32_t own_limit = 256;  ///< own packets that wait for the link (N13)
+  std::uint32_t own_limit = 256;         ///< own packets that wait for the link (N13)
+  std::optional<phy::PacerConfig> rate;  ///< sends no faster
 };
 
 /// A slot of the mtswitchd of this host.
@@ -79,7 +81,8 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   static Result<std::unique_ptr<Endpoint>> claim(const SlotChoice& choice);
 
   /// On a port that the caller opened (an Ethernet device, say), whose frames come from `pool`;
-  /// both are the endpoint's from here on. Errors: settings that link::fault() names.
+  /// both are the endpoint's from here on. Errors: settings that link::fault()
+  /// or phy::fault() names.
   static Result<std::unique_ptr<Endpoint>> open(const Settings& settings,
                                                 std::unique_ptr<BufferPool> pool,
                                                 std::unique_ptr<phy::Port> port);
@@ -124,7 +127,8 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
 
   Endpoint(const Settings& settings, std::unique_ptr<BufferPool> pool,
            std::unique_ptr<phy::Port> port, std::unique_ptr<SlotSession> slot);
-  void start();
+  void start(const std::optional<phy::PacerConfig>& rate);
+  void pace(const std::optional<phy::PacerConfig>& rate, Time now);
   void keep_slot(Time now);
 
   // network::ShardOwner

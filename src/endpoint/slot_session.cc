@@ -7,6 +7,7 @@
 
 #include "runtime/random.h"
 #include "runtime/settings/link_timers.h"
+#include "runtime/settings/rate.h"
 
 namespace mtl::endpoint {
 namespace {
@@ -57,7 +58,10 @@ Result<Settings> settings_of(const mtlink::control::SlotGrant& grant) {
   if (!timers)
     return Error{"the daemon granted a slot that cannot be used: " + timers.error().message};
   s.link.timers = *timers;
-  if (const char* why = link::fault(s.link)) {
+  if (grant.has_rate()) s.rate = runtime::pacer_config(grant.rate());
+  const char* why = link::fault(s.link);
+  if (why == nullptr && s.rate) why = phy::fault(*s.rate);
+  if (why != nullptr) {
     return Error{std::string("the daemon granted a slot that cannot be used: ") + why};
   }
   return s;
@@ -126,6 +130,7 @@ Result<void> SlotSession::claim_again() {
   }
   client_ = std::move(*client);
   lease_ = std::move(*lease);
+  settings_.rate = settings->rate;
   return {};
 }
 

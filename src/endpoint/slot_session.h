@@ -27,7 +27,7 @@ class SlotSession {
   /// Whether the daemon has ended the connection. Never waits.
   bool lost() const { return client_.gone(); }
   /// Claims the same slot again, waiting for some 100 ms at most. Errors also if the slot is not
-  /// what it was.
+  /// what it was; its rate may be another one.
   Result<void> claim_again();
 
  private:

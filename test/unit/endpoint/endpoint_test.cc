@@ -32,7 +32,7 @@ Settings settings(std::uint16_t node, std::uint16_t mtu = 1024) {
 
 class Pair : public testing::Test {
  protected:
-  Pair() {
+  explicit Pair(std::optional<phy::PacerConfig> rate_of_a = {}) {
     auto pool_a = std::make_unique<HeapPool>(2000, 1100);
     auto pool_b = std::make_unique<HeapPool>(2000, 1100);
     auto port_a = phy::LocalPort::create({.name = "a", .max_frame = 1100}, *pool_a);
@@ -43,6 +43,7 @@ class Pair : public testing::Test {
     EXPECT_TRUE(port_b);
     Settings of_a = settings(1);
     of_a.hop_limit = 15;  // odd: what goes to and fro ends at b
+    of_a.rate = rate_of_a;
     a = std::move(*Endpoint::open(of_a, std::move(pool_a), std::move(*port_a)));
     b = std::move(*Endpoint::open(settings(2, 512), std::move(pool_b), std::move(*port_b)));
     b->on_datagram([this](const Datagram& d) {
@@ -180,6 +181,31 @@ TEST_F(Pair, CloseIsToldToThePeer) {
   const auto& downs = b->link().counters().downs;
   EXPECT_EQ(downs[static_cast<std::size_t>(link::DownReason::kPeerClose)].get() +
                 downs[static_cast<std::size_t>(link::DownReason::kNoCarrier)].get(),
+            1u);
+}
+
+/// At 2 Mbit/s a datagram of 424 bytes (440 of packet, 470 of frame, 494 with what Ethernet puts
+/// beside it) takes 1,976 us.
+class PacedPair : public Pair {
+ protected:
+  PacedPair() : Pair(phy::PacerConfig{2'000'000, phy::kEthernetOverhead}) {}
+};
+
+TEST_F(PacedPair, SendsNoFasterThanItsRateAndSleepsUntilItMay) {
+  ASSERT_TRUE(up());
+  const Time begin = a->clock().now();
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(a->send({NodeId{2}}, bytes(424, 1)), Send::kTaken);
+  ASSERT_TRUE(run([&] { return got.size() == 50; }));
+  // The first goes at once. What the endpoint was late by at the first it may make up for.
+  EXPECT_GE(a->clock().now() - begin, 49 * 1976us - phy::Pacer::kCatchUp);
+}
+
+TEST_F(PacedPair, L8_CloseWaitsForNoRate) {
+  ASSERT_TRUE(up());
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(a->send({NodeId{2}}, bytes(424, 1)), Send::kTaken);
+  a->progress();  // the wire is taken now, and will be
+  a->close();
+  EXPECT_EQ(a->link().counters().frames_out[static_cast<std::size_t>(link::Kind::kClose)].get(),
             1u);
 }
 

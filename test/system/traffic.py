@@ -195,5 +195,55 @@ class Impaired(cases.LabCase):
         self.assert_books(*switches)
 
 
+class Paced(cases.LabCase):
+    RATE = 8_000_000
+    # What a port that woke late may make up for, and a frame.
+    BURST = RATE // 100 + 8 * 5000
+
+    def wire_bits(self, port, way):
+        """What the frames of a port take, with what Ethernet puts beside each."""
+        return 8 * (port[f"bytes_{way}"] + 24 * port[f"frames_{way}"])
+
+    def uptime(self):
+        return self.switch.json("show", "node")["uptime_ns"] / 1e9
+
+    def test_a_rate_is_kept_by_a_slot_and_its_endpoint_and_can_be_ended(self):
+        self.lab.netns("sw")
+        rate = f"rate {{ bps: {self.RATE} }} "
+        slots = labs.slot(0, 11, rate), labs.slot(1, 12, rate)
+        self.switch = self.lab.switch("sw", labs.node(1, *slots)).start()
+        options = ("--count", 500, "--size", 4000, "--patience", 600)
+        sender = self.lab.perf("e11", ["--socket", self.switch.socket, "--node", 11, "--peer", 12, *options], ns="sw")
+        begin = self.uptime()
+        base = [self.switch.port(n) for n in (0, 1)]
+        receiver = self.lab.perf("e12", ["--socket", self.switch.socket, "--node", 12, "--peer", 11, *options], ns="sw")
+        for process in sender, receiver:
+            report = process.report(limit=180)
+            self.assert_all_arrived(report)
+            self.assertEqual(500, report["total"]["received"])
+        ports = [self.switch.port(n) for n in (0, 1)]
+        most = self.RATE * (self.uptime() - begin) + self.BURST
+        for before, port in zip(base, ports):
+            # 500 datagrams of 4000 bytes each way, in the time that they take at the rate.
+            for way in ("in", "out"):
+                bits = self.wire_bits(port, way) - self.wire_bits(before, way)
+                self.assertGreater(bits, 500 * 4000 * 8)
+                self.assertLess(bits, most, f"port {port['port']}, {way}")
+            pace = port["pace"]
+            self.assertEqual(self.RATE, pace["rate"]["bps"])
+            self.assertEqual(port["bytes_out"] + 24 * port["frames_out"], pace["bytes"])
+            # The last full interval: of a second, in which 10 ms at most were made up for.
+            self.assertLess(pace["utilisation_ppm"], 1_020_000)
+            self.assertLessEqual(pace.get("error_ppm", 0), 0)
+            self.assertGreaterEqual(pace["backlogged_ns"], 500 * 4000 * 8 * 10**9 / self.RATE)
+        self.assertRegex(self.switch.ctl("show", "ports").stdout, r"rate 8\.0 Mbit/s: ")
+        self.assert_books(self.switch)
+        self.assertEqual(2, self.switch.ctl("rate", "slot0", "0", check=False).returncode)
+        self.switch.ctl("rate", "slot0", "off")
+        self.assertNotIn("pace", self.switch.port(0))
+        self.switch.ctl("rate", "slot0", "1.6T/10000")
+        self.assertEqual(160_000_000, self.switch.port(0)["pace"]["rate"]["bps"])
+
+
 if __name__ == "__main__":
     cases.main()

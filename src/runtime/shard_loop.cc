@@ -24,6 +24,7 @@ void ShardLoop::renew_active() {
   active_.clear();
   media_.clear();
   all_ring_ = true;
+  first_ = 0;
   for (Slot& slot : slots_) {
     if (slot.medium == nullptr) continue;
     active_.push_back(&slot);
@@ -150,7 +151,8 @@ bool ShardLoop::pull_paced(Slot& slot, Time now) {
 
 bool ShardLoop::pull_all(Time now) {
   bool busy = false;
-  for (Slot* slot : active_) busy |= pull(*slot, now);
+  for (std::size_t i = first_; i < active_.size(); ++i) busy |= pull(*active_[i], now);
+  for (std::size_t i = 0; i < first_; ++i) busy |= pull(*active_[i], now);
   return busy;
 }
 
@@ -162,6 +164,7 @@ bool ShardLoop::pass(Time now) {
   busy |= fire(now);
   if (owner_ != nullptr) busy |= owner_->work(now);
   busy |= pull_all(now);
+  first_ = first_ + 1 < active_.size() ? first_ + 1 : 0;
   // Each pass, not only after send(): a device may have kept frames back for want of room.
   for (phy::Port* medium : media_) medium->flush();
   return busy;

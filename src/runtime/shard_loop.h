@@ -41,8 +41,9 @@ class LoopOwner {
 ///
 /// The order of a pass: every port is received from (one burst each) before any is sent on, since
 /// what comes in on one makes frames on others; then rings, timers, the owner; then frames are
-/// pulled for every port whose link wants to send, as far as the port has room and its pacer lets
-/// it. A frame that waits for its pacer is no reason to poll: next_deadline() tells until when.
+/// pulled, by turns, for every port whose link wants to send, as far as the port has room and its
+/// pacer lets it. A frame that waits for its pacer is no reason to poll: next_deadline() tells
+/// until when.
 class ShardLoop {
  public:
   static constexpr unsigned kBurst = 32;       ///< frames received from a port in a pass
@@ -123,6 +124,7 @@ class ShardLoop {
   LoopOwner* owner_;
   std::vector<Slot> slots_;        ///< by port id; of other shards' ports: no link
   std::vector<Slot*> active_;      ///< those with a medium
+  std::size_t first_ = 0;          ///< of active_: who is pulled from first, by turns
   std::vector<phy::Port*> media_;  ///< of active_
   std::vector<BufferRing*> rings_;
   bool all_ring_ = true;

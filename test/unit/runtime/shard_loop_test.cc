@@ -129,6 +129,26 @@ TEST_F(Row, SendsNoMoreThanThereIsRoomFor) {
   EXPECT_EQ(data_out(left, kPort0), before + 3);
 }
 
+// Ports on one device that has little room: each gets its part of it.
+TEST_F(Row, PortsTakeTurnsAtTheRoomThatTheyShare) {
+  come_up();
+  run(milliseconds(1));
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    ASSERT_TRUE(middle.send(1, i, 10, now));
+    ASSERT_TRUE(middle.send(3, i, 10, now));
+  }
+  unsigned room = 0;
+  middle_left.common = middle_right.common = &room;
+  const std::uint64_t left_before = data_out(middle, kPort0);
+  const std::uint64_t right_before = data_out(middle, kPort1);
+  for (int pass = 0; pass < 12; ++pass) {
+    room = 1;
+    middle.loop.pass(now);
+  }
+  EXPECT_EQ(data_out(middle, kPort0) - left_before, 6u);
+  EXPECT_EQ(data_out(middle, kPort1) - right_before, 6u);
+}
+
 TEST_F(Row, CarrierLossTakesTheLinkDownAndItsReturnBringsItUp) {
   come_up();
   left_port.up = false;

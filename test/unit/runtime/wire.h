@@ -52,13 +52,15 @@ class WirePort final : public phy::Port {
   }
   unsigned room() override {
     ++rooms_asked;
-    return std::min(limit.load(), static_cast<unsigned>(out_.capacity() - out_.size()));
+    const unsigned most = common != nullptr ? std::min(limit.load(), *common) : limit.load();
+    return std::min(most, static_cast<unsigned>(out_.capacity() - out_.size()));
   }
   bool send(const link::FrameOut& frame) override {
     sent_.length = frame.write(sent_.bytes.data());
     last_kind = frame.kind;
     counters_.frames_out.add();
     counters_.bytes_out.add(sent_.length);
+    if (common != nullptr) --*common;
     return out_.push(sent_);
   }
   void flush() override { ++flushes; }
@@ -70,6 +72,7 @@ class WirePort final : public phy::Port {
 
   std::atomic<bool> up{true};
   std::atomic<unsigned> limit{1024};
+  unsigned* common = nullptr;  ///< room that ports have together, as those on one device
   unsigned rooms_asked = 0;
   unsigned flushes = 0;
   link::Kind last_kind = link::Kind::kData;

@@ -117,6 +117,7 @@ void Link::set_carrier(bool carrier, Time now) {
     enter_down(DownReason::kNoCarrier);
   } else {
     if (!enabled_) return;
+    if (counters_.ups.get() == 0) down_reason_ = DownReason::kNone;  // that was all that was wrong
     enter_init(now);
   }
   owner_.link_changed(config_.port);
@@ -144,6 +145,9 @@ void Link::enter_init(Time now) {
   init_at_ = now + config_.timers.init_interval;
   hold_until_ = kNever;
   heard_ = false;
+  rtt_ = rtt_var_ = rtt_last_ = Duration::zero();  // the next peer may be elsewhere
+  replay_timeout_ = config_.timers.replay_timeout;
+  nack_interval_ = config_.timers.nack_interval;
   arm(init_at_);
 
   receiver_.reset();

@@ -148,7 +148,10 @@ void Link::on_status(const Header& header, std::span<const std::byte> body, Time
   status_t_tx_ = status.t_tx;
   status_at_ = now;
   if (header.flags & kFlagEcho) {  // L19
-    sample_round_trip(Duration{static_cast<std::uint32_t>(wire_clock(now) - status.t_echo)});
+    // Both ends stamp with the time of the pass they are in, so that a short way may seem to take
+    // less than nothing.
+    const auto sample = static_cast<std::int32_t>(wire_clock(now) - status.t_echo);
+    sample_round_trip(Duration{std::max(sample, 1)});
   }
   if (header.flags & kFlagPoll) ask_for_status(answer_due_, now);  // L18a
 }

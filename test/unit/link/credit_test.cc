@@ -56,6 +56,27 @@ TEST(RoundTrip, L19_SampleAcrossTheWrapOfTheClock) {
   EXPECT_EQ(h.link.last_round_trip(), Duration(101ns));
 }
 
+// Clocks are read once a pass at both ends: a way of no length may come out a little below 0, which
+// is not 2^32 ns.
+TEST(RoundTrip, L19_ASampleBelowZeroIsAShortWay) {
+  Harness h;
+  h.come_up();
+  h.now = Time{5000us};
+  h.status_of(0, {8, 8, 8, 8, 8, 8, 8, 8}, 0, kFlagEcho, 77, 5'000'700);
+  EXPECT_EQ(h.link.last_round_trip(), Duration(1ns));
+  EXPECT_EQ(h.link.round_trip(), Duration(1ns));
+}
+
+TEST(RoundTrip, IsMeasuredAnewInEachSession) {
+  Harness h;
+  h.come_up();
+  h.now = Time{5000us};
+  h.status_of(0, {8, 8, 8, 8, 8, 8, 8, 8}, 0, kFlagEcho, 77, 4'990'000);
+  h.link.set_carrier(false, h.now);
+  h.link.set_carrier(true, h.now);
+  EXPECT_EQ(h.link.round_trip(), Duration::zero());
+}
+
 TEST(RoundTrip, L19_EchoTellsThePeersClockPlusTheTimeSince) {
   Harness h;
   h.come_up();

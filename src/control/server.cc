@@ -107,11 +107,9 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   bool closed_ = false;
 };
 
-Result<std::unique_ptr<Server>> Server::open(boost::asio::io_context& io, Target& target,
-                                             const std::string& path, const ServerLimits& limits) {
-  auto listening = ListeningSocket::open(path);
-  if (!listening) return listening.error();
-  auto impl = std::make_shared<Impl>(io, target, std::move(*listening), limits);
+std::unique_ptr<Server> Server::serve(boost::asio::io_context& io, Target& target,
+                                      ListeningSocket socket, const ServerLimits& limits) {
+  auto impl = std::make_shared<Impl>(io, target, std::move(socket), limits);
   impl->accept();
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

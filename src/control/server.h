@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "control/socket_path.h"
 #include "control/target.h"
 
 namespace boost::asio {
@@ -36,11 +37,10 @@ struct ServerLimits {
 /// misses readings, which are never queued behind one another. One thread: that of the io_context.
 class Server {
  public:
-  /// Listens at `path`; see ListeningSocket for what is checked. `io` and `target` outlive the
-  /// server.
-  static Result<std::unique_ptr<Server>> open(boost::asio::io_context& io, Target& target,
-                                              const std::string& path,
-                                              const ServerLimits& limits = {});
+  /// Serves whoever connects to `socket`, also those who have done so already. `io` and `target`
+  /// outlive the server.
+  static std::unique_ptr<Server> serve(boost::asio::io_context& io, Target& target,
+                                       ListeningSocket socket, const ServerLimits& limits = {});
   /// As close().
   ~Server();
   Server(const Server&) = delete;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "control/server.h"
+#include "control/socket_path.h"
 #include "phy/dpdk/eal.h"
 #include "runtime/clock.h"
 #include "switch/event_log.h"
@@ -126,6 +127,7 @@ class Daemon::Impl {
   asio::posix::stream_descriptor interfaces_{io_};
   asio::steady_timer deadline_{io_};
   asio::steady_timer sampling_{io_};
+  std::optional<control::ListeningSocket> socket_;  ///< until it is served
   std::unique_ptr<control::Server> server_;
   std::uint64_t events_lost_ = 0;
   std::uint64_t echoes_lost_ = 0;
@@ -136,6 +138,10 @@ class Daemon::Impl {
 
 Result<void> Daemon::Impl::start() {
   if (bell_.fd() < 0) return Error{std::string("cannot make an eventfd: ") + strerror(errno)};
+  // First of all: what follows would disturb one that runs here already and has these ports.
+  auto socket = control::ListeningSocket::open(plan_.socket);
+  if (!socket) return socket.error();
+  socket_.emplace(std::move(*socket));
   auto media = plan_media(plan_);  // what is missing is named before anything starts
   if (!media) return media.error();
   media_plan_ = std::move(*media);
@@ -256,9 +262,8 @@ Result<void> Daemon::Impl::listen() {
   for (const PortPlan& port : plan_.ports) {
     if (std::holds_alternative<SlotDevice>(port.device)) ++limits.connections;
   }
-  auto server = control::Server::open(io_, *target_, plan_.socket, limits);
-  if (!server) return server.error();
-  server_ = std::move(*server);
+  server_ = control::Server::serve(io_, *target_, std::move(*socket_), limits);
+  socket_.reset();
   workers_.assign(::dup(bell_.fd()));
   interfaces_.assign(::dup(media_->monitor_fd()));
   wait_for_workers();

@@ -106,15 +106,16 @@ class Pair(cases.LabCase):
         self.assertEqual(0, self.first.process.wait())
 
     def test_a_second_one_on_the_same_socket_is_refused(self):
-        config = self.lab.directory / "twin.textproto"
-        config.write_text(f'node: 3\n{labs.slot(0, 13)}control {{ socket: "{self.first.socket}" }}\n')
-        twin = self.lab.start("twin", [self.lab.program("mtswitchd"), "--config", config], "sw1")
+        # With the same ports, too: it must not touch them before it knows.
+        self.first.wait_up(0)
+        twin = self.lab.start("twin", self.first.command(), "sw1")
         self.assertNotIn(twin.wait(), (0, -signal.SIGSEGV, -signal.SIGABRT))
         message = twin.err.read_text()
         self.assertIn("another mtswitchd", message)
         self.assertIn(str(self.first.socket), message)
         self.assertEqual(1, self.first.json("show", "node")["node"])
-        self.first.wait_up(0)
+        self.assertNotIn("max_frame", message, "a port was opened")
+        self.assertEqual([{}, {}], [self.first.downs(0), self.second.downs(0)])
 
     def test_a_file_in_the_socket_s_place_is_not_removed(self):
         path = self.lab.directory / "precious"

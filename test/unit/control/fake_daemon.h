@@ -180,12 +180,12 @@ class FakeTarget : public Target {
 class FakeDaemon {
  public:
   explicit FakeDaemon(const ServerLimits& limits = {}) : path_(directory_ / "node.sock") {
-    auto opened = Server::open(io_, target, path_, limits);
-    if (!opened) {
-      ADD_FAILURE() << opened.error().message;
+    auto socket = ListeningSocket::open(path_);
+    if (!socket) {
+      ADD_FAILURE() << socket.error().message;
       std::abort();
     }
-    server_ = std::move(*opened);
+    server_ = Server::serve(io_, target, std::move(*socket), limits);
     thread_ = std::thread([this] { io_.run(); });
   }
   ~FakeDaemon() {

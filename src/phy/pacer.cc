@@ -45,9 +45,9 @@ void Pacer::charge(std::uint32_t length, Time now) {
 }
 
 void Pacer::looked(bool waits, Time now) {
-  if (waits_ && !waits && free_ < now) {
-    // Whoever sent late has nothing left to catch up with.
-    lost_ += now - free_;
+  if (waits_ != waits && free_ < now) {
+    // Whoever sent late has nothing left to catch up with, and idle time is not saved up.
+    if (waits_) lost_ += now - free_;
     free_ = now;
   }
   waits_ = waits;
@@ -59,6 +59,7 @@ void Pacer::looked(bool waits, Time now) {
 }
 
 PacerUse Pacer::total(Time now) const {
+  now = std::max(now, begun_);  // made by a thread whose clock was read later
   const Duration ahead = std::max(free_ - now, Duration::zero());
   Duration lost = lost_;
   if (waits_) lost += std::max(now - kCatchUp - free_, Duration::zero());

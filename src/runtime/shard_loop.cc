@@ -43,6 +43,8 @@ phy::Port* ShardLoop::detach(PortId port, Time now) {
   Slot& slot = slots_[port.value()];
   if (slot.medium == nullptr) return nullptr;
   cut(port, now);
+  if (slot.pacer != nullptr) slot.pacer->looked(false, now);  // nothing waits for the rate now
+  slot.held = false;
   phy::Port* medium = std::exchange(slot.medium, nullptr);
   renew_active();
   return medium;

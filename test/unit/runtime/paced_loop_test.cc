@@ -152,6 +152,33 @@ TEST_F(Paced, DoesNotBurstAfterIdling) {
   EXPECT_FALSE(node.loop.pass(now + nanoseconds(1)));
 }
 
+// What waited for room has not waited for the rate: the idle time before it is not saved up.
+TEST_F(Paced, DoesNotBurstAfterIdlingBehindAFullMedium) {
+  pace();
+  run_for(milliseconds(40));
+  port.limit = 0;
+  submit(16);
+  node.loop.pass(now);
+  port.limit = 1024;
+  const std::uint64_t before = sent();
+  EXPECT_TRUE(node.loop.pass(now));
+  EXPECT_EQ(sent() - before, kOnWire);
+  EXPECT_FALSE(node.loop.pass(now + nanoseconds(1)));
+  EXPECT_EQ(pacer().total(now + kSlot).backlogged, pacer().total(now + kSlot).busy)
+      << "idle time counts as lost";
+}
+
+TEST_F(Paced, TimeWithoutAMediumIsNotLostToTheRate) {
+  run_for(milliseconds(1));
+  pace();
+  submit(16);
+  node.loop.pass(now);
+  const phy::PacerUse before = pacer().total(now + kSlot);
+  node.loop.detach(kPort, now + kSlot);
+  const phy::PacerUse after = pacer().total(now + std::chrono::seconds(60));
+  EXPECT_EQ(after.backlogged - before.backlogged, after.busy - before.busy);
+}
+
 // 2 ms late: frames were due at 117.6 us and 17 more times until 2,117.6 us.
 TEST_F(Paced, MakesUpForALateWakeUp) {
   run_for(milliseconds(1));

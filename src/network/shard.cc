@@ -358,11 +358,12 @@ void Shard::drop_with_error(Drop reason, EchoType type, Buffer* packet) {
 }
 
 void Shard::make_error(EchoType type, const Buffer& dropped) {
+  if (no_error_about(dropped)) return;
   if (src_of(dropped) == self_) {
     owner_.own_dropped(type, dropped);
     return;
   }
-  if (no_error_about(dropped) || !node_.take_error(now_)) return;
+  if (!node_.take_error(now_)) return;
   Buffer* error = pool_.take();
   if (error == nullptr) {
     counters_.drops.add(Drop::kNoBuffer);

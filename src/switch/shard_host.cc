@@ -32,6 +32,7 @@ ShardHost::ShardHost(Config config, network::Node& node, BufferPool& pool,
       notify_(std::move(config.notify)),
       watches_(node.config().ports.size()),
       untold_(node.config().ports.size()),
+      retired_(node.config().ports.size()),
       outlets_(node.config().shards),
       shard_(node, config.id, pool, *this),
       loop_(shard_, this),
@@ -132,6 +133,19 @@ void ShardHost::delivered(Buffer* packet, PortId, Vc) {
 
 /// Replies, and errors about an echo request of this node's own, go to the control thread if it
 /// waits for any: every node can send as many as its links carry.
+void ShardHost::own_dropped(network::EchoType type, const Buffer& packet) {
+  const std::optional<network::Echo> echo = network::decode_echo(packet.bytes());
+  if (!echo || echo->type != static_cast<std::uint8_t>(network::EchoType::kRequest)) return;
+  Event event;
+  event.at = clock_.now();
+  event.kind = Event::Kind::kEchoError;
+  event.echo = type;
+  event.from = node_.config().node;
+  event.id = echo->id;
+  event.number = echo->number;
+  tell(event, echoes_, echoes_lost_);
+}
+
 void ShardHost::tell_echo(const Buffer& packet) {
   if (echoes_expected_.load(std::memory_order_relaxed) == 0) return;
   const std::optional<network::Echo> echo = network::decode_echo(packet.bytes());
@@ -230,7 +244,8 @@ std::unique_ptr<phy::Impairment> ShardHost::impair(PortId port,
 void ShardHost::disable_all(Time now) {
   for (const PortId port : shard_.ports()) {
     shard_.disable(port, now);
-    loop_.set_pacer(port, nullptr);  // nothing but the CLOSE leaves, and that waits for no rate
+    // Nothing but the CLOSE leaves, and that waits for no rate. Freed by whoever frees the host.
+    retired_[port.value()] = loop_.set_pacer(port, nullptr);
   }
 }
 
@@ -255,27 +270,15 @@ EchoSubmit ShardHost::submit_echo(const EchoRequest& request, Time now) {
   header.entropy = request.entropy;
   header.partition = request.partition;
   network::make_packet(*packet, header, std::span(payload).first(length));
-  const std::uint64_t no_route = shard_.counters().drops.get(Drop::kNoRoute);
   if (shard_.submit(packet, now) != network::Submit::kTaken) {
     give_back(packet);
     return EchoSubmit::kQueueFull;
   }
-  if (shard_.counters().drops.get(Drop::kNoRoute) != no_route) tell_no_route(request, now);
   return EchoSubmit::kSent;
 }
 
 /// N11 has no error for the node itself: without this its own pings would wait in vain where a
 /// neighbour's are told.
-void ShardHost::tell_no_route(const EchoRequest& request, Time now) {
-  Event event;
-  event.at = now;
-  event.kind = Event::Kind::kEchoError;
-  event.echo = network::EchoType::kUnreachable;
-  event.from = node_.config().node;
-  event.id = request.id;
-  event.number = request.number;
-  tell(event, echoes_, echoes_lost_);
-}
 
 // --- readings ---
 

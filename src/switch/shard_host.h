@@ -142,6 +142,7 @@ class ShardHost final : public network::ShardOwner,
   // network::ShardOwner, worker
   void delivered(Buffer* packet, PortId port, Vc vc) override;
   void answered(const Buffer&, PortId, Vc) override {}
+  void own_dropped(network::EchoType type, const Buffer& packet) override;
   void pass(ShardId to, Buffer* buffer) override;
   link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
   void link_changed(PortId port) override;
@@ -155,7 +156,6 @@ class ShardHost final : public network::ShardOwner,
   static bool may_tell(PortWatch& watch, Time now);
   void tell(const Event& event, EventRing& ring, Counter& lost);
   void tell_echo(const Buffer& packet);
-  void tell_no_route(const EchoRequest& request, Time now);
   void settle_reroute();
   void ring_others();
 
@@ -166,9 +166,10 @@ class ShardHost final : public network::ShardOwner,
   std::function<void()> notify_;
   std::atomic<bool> notified_{false};
   runtime::RandomStock random_;
-  std::vector<PortWatch> watches_;  ///< by port
-  std::vector<Counter> untold_;     ///< by port
-  std::vector<Outlet> outlets_;     ///< by shard
+  std::vector<PortWatch> watches_;                    ///< by port
+  std::vector<Counter> untold_;                       ///< by port
+  std::vector<std::unique_ptr<phy::Pacer>> retired_;  ///< by port, at the end
+  std::vector<Outlet> outlets_;                       ///< by shard
   EventRing events_{kEvents};
   EventRing echoes_{kEvents};
   Counter events_lost_;

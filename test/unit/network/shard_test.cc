@@ -93,6 +93,9 @@ class TestNode : public ShardOwner {
   void answered(const Buffer& request, PortId port, Vc vc) override {
     answers.push_back({{request.bytes().begin(), request.bytes().end()}, port, vc});
   }
+  void own_dropped(EchoType type, const Buffer& packet) override {
+    dropped_here.emplace_back(type, load8(packet.data + kHeader));
+  }
   void pass(ShardId to, Buffer* buffer) override { rings[to.value()].push_back(buffer); }
   link::BringUp bring_up(PortId, std::uint8_t last) override {
     return {++nonces * 1000u + node->config().node.value(),
@@ -107,6 +110,7 @@ class TestNode : public ShardOwner {
   std::map<std::uint8_t, std::deque<Buffer*>> rings;
   std::vector<Delivery> got, answers;
   std::deque<Buffer*> kept;
+  std::vector<std::pair<EchoType, int>> dropped_here;  ///< and the first byte of the payload
   std::uint32_t nonces = 0;
 };
 
@@ -430,6 +434,19 @@ TEST_P(Both, N11_NoErrorAboutRepliesAndErrors) {
   EXPECT_TRUE(a.got.empty());
   send(a, h, echo(5, 0, 0));
   EXPECT_EQ(a.got.size(), 1u);
+}
+
+// What another node would be told by an echo error, a node's own owner is told as it is; and of a
+// reply or an error neither is.
+TEST_P(Both, N11_TheOwnerIsToldOfOwnPacketsWhereOthersWouldBe) {
+  wire();
+  Header h = to(99, 7);
+  h.proto = 2;
+  send(*s, h, echo(1, 77, 3));
+  for (const std::uint8_t type : std::initializer_list<std::uint8_t>{2, 3, 4})
+    send(*s, h, echo(type, 0, 0));
+  EXPECT_EQ(s->drops(Drop::kNoRoute), 4u);
+  EXPECT_EQ(s->dropped_here, (std::vector<std::pair<EchoType, int>>{{EchoType::kUnreachable, 1}}));
 }
 
 TEST_P(Both, N11_AtMost1000ErrorsInASecondOfTheClock) {

@@ -240,7 +240,10 @@ bool Media::reopen(PortId port) {
   device.reopening = false;
   close(device);  // first: the driver would not open the name twice
   phy::AfPacketConfig config = device.plan->config;
-  config.macs.push_back(device.mac);  // the peers know the links by it
+  // The peers know the links by it.
+  if (std::find(config.macs.begin(), config.macs.end(), device.mac) == config.macs.end()) {
+    config.macs.push_back(device.mac);
+  }
   auto plan = phy::plan_af_packet(config);
   if (!plan) {
     device.fault = plan.error().message;

@@ -265,7 +265,8 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
   options.all_multicast = false;  // the driver would change the interface for everybody, for good
   std::unique_ptr<AfPacketPort> port(new AfPacketPort(*id, pool, options, plan, *address_fd));
   if (auto started = port->start(); !started) return started.error();
-  port->use_driver_socket(new_socket(before, packet_sockets(plan.interface.index)));
+  const int fd = new_socket(before, packet_sockets(plan.interface.index));
+  if (auto used = port->use_driver_socket(fd); !used) return used.error();
   // What changed since the plan was made; later changes come from the monitor.
   if (const auto now = query_interface(plan.interface.name)) port->follow_interface(*now);
   return port;
@@ -282,13 +283,17 @@ AfPacketPort::~AfPacketPort() {
   ::close(address_fd_);
 }
 
-void AfPacketPort::use_driver_socket(int fd) {
-  if (fd < 0) return;
+Result<void> AfPacketPort::use_driver_socket(int fd) {
+  if (fd < 0) return {};
   driver_fd_ = fd;
   traits_.wake_fd = fd;
   std::vector<sock_filter> code = filter(plan_);
   const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+  if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0) return {};
+  return fault_of(plan_.config, "takes no filter for its frames (" +
+                                    std::string(std::strerror(errno)) +
+                                    "): with many addresses on one interface raise "
+                                    "net.core.optmem_max, or give its ports none of their own");
 }
 
 bool AfPacketPort::arm() {

@@ -72,7 +72,7 @@ class AfPacketPort final : public EthdevPort {
  private:
   AfPacketPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options,
                const AfPacketPlan& plan, int address_fd);
-  void use_driver_socket(int fd);
+  Result<void> use_driver_socket(int fd);
 
   AfPacketPlan plan_;
   int address_fd_;      ///< holds the addresses that the interface must let in

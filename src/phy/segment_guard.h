@@ -19,7 +19,8 @@ namespace mtl::phy {
 /// The first guard installs a handler of SIGBUS for the whole process, which stays. A SIGBUS from
 /// anywhere else gets the action that was there before, for good: by default the process ends with
 /// a core that shows the access at fault. The handler takes no lock and allocates nothing; it looks
-/// through a list of atomic words and makes one mremap(), a mere system call.
+/// through a list of atomic words and makes one mremap(), a mere system call. DPDK puts a handler
+/// of its own in its place while it allocates huge pages: the guard does not hold in that moment.
 ///
 /// Threads: made and unmade by any; the range is not accessed before or after. tripped() by any.
 class SegmentGuard {

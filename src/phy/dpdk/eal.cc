@@ -178,6 +178,12 @@ pid_t owner_of(std::string_view name) {
   return error == std::errc{} && end == name.data() + name.size() && pid > 0 ? pid : 0;
 }
 
+/// No link, and nobody else's: what is below may be removed.
+bool is_our_directory(const std::filesystem::path& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
 /// Until it goes, what is printed to stdout comes out at stderr.
 class StdoutToStderr {
  public:
@@ -255,13 +261,14 @@ int run_body(void* argument) noexcept {
 // namespace looks dead, but in these modes of EAL the directory holds nothing that it needs.
 void remove_stale_runtime_dirs(const std::string& parent) {
   std::error_code ignored;
+  if (!is_our_directory(parent)) return;
   std::vector<std::filesystem::path> stale;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-    const pid_t pid = owner_of(entry.path().filename().string());
+  // By increment(): operator++ would throw what is no reason not to start.
+  for (std::filesystem::directory_iterator entry(parent, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const pid_t pid = owner_of(entry->path().filename().string());
     if (pid == 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
-    struct stat status {};
-    if (lstat(entry.path().c_str(), &status) != 0) continue;
-    if (S_ISDIR(status.st_mode) && status.st_uid == geteuid()) stale.push_back(entry.path());
+    if (is_our_directory(entry->path())) stale.push_back(entry->path());
   }
   for (const auto& path : stale) std::filesystem::remove_all(path, ignored);  // follows no links
 }

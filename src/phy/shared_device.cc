@@ -70,7 +70,11 @@ class SharedDevice::SharePort final : public Port {
     return n;
   }
 
-  unsigned room() override { return shared_.device_.room(); }
+  unsigned room() override {
+    const unsigned room = shared_.device_.room();
+    if (room == 0) counters_.send_full.add();
+    return room;
+  }
 
   bool send(const link::FrameOut& frame) override {
     const std::uint32_t length = frame.length();

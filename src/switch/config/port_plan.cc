@@ -407,7 +407,7 @@ void PortPlanner::share_devices() {
 }
 
 /// What belongs to the device is the same for all ports on it: the first one says it.
-void PortPlanner::share(const Draft& first, Draft& draft) {
+void PortPlanner::share(Draft& first, Draft& draft) {
   draft.plan.first_on_device = first.plan.port;
   const auto differs = [&](const char* field, const std::string& remedy) {
     problems_.add(draft.path + field, "differs from that of " + first.path +
@@ -420,7 +420,10 @@ void PortPlanner::share(const Draft& first, Draft& draft) {
   if (packet != nullptr && packet->frames != std::get<AfPacketDevice>(first.plan.device).frames) {
     differs(".af_packet.frames", "the interface has one pair of rings: give both the same");
   }
-  if (draft.worker_given && !(first.worker_given && first.config.shard == draft.config.shard)) {
+  if (draft.worker_given && !first.worker_given) {
+    first.worker_given = true;
+    first.config.shard = draft.config.shard;
+  } else if (draft.worker_given && first.config.shard != draft.config.shard) {
     differs(".worker", "a device has one worker: give both the same");
   }
 }

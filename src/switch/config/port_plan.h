@@ -50,7 +50,7 @@ class PortPlanner {
   /// Puts the draft under its number, if that is free.
   void keep(std::uint32_t number, const std::string& path, Draft draft);
   void share_devices();
-  void share(const Draft& first, Draft& draft);
+  void share(Draft& first, Draft& draft);
   void give_workers();
   void finish();
 

@@ -517,6 +517,8 @@ TEST(NodeConfig, ADeviceHasOneWorkerByTurnsOfDevices) {
   EXPECT_THAT(shards(good(shared_ports("", "") + other + runtime)), ElementsAre(0U, 0U, 1U));
   EXPECT_THAT(shards(good(shared_ports("worker: 1", "") + other + runtime)),
               ElementsAre(1U, 1U, 0U));
+  EXPECT_THAT(shards(good(shared_ports("", "worker: 1") + other + runtime)),
+              ElementsAre(1U, 1U, 0U));
   EXPECT_THAT(shards(good(shared_ports("worker: 1", "worker: 1") + runtime)), ElementsAre(1U, 1U));
 }
 

@@ -456,14 +456,14 @@ TEST_F(Slots, L8_SigtermSendsCloseToEveryPeerAndRemovesTheSocket) {
   EXPECT_FALSE(fs::exists(socket));
 }
 
+constexpr const char* kNoPtrace = "no thread may be stopped here: ptrace is refused";
+
 /// Ends `daemon` while the thread of DPDK's lcore `lcore` is stuck; what its log says of that.
+/// Empty: the thread could not be stopped, or the test has failed.
 std::vector<boost::json::object> end_with_stuck_worker(Process& daemon, const std::string& lcore) {
   StuckThread worker(daemon, "rte-worker-" + lcore);
   EXPECT_TRUE(worker.found());
-  if (!worker.stuck()) {
-    std::puts("no thread may be stopped here (ptrace is refused): nothing is shown");
-    return {};
-  }
+  if (!worker.stuck()) return {};
   daemon.signal(SIGTERM);
   EXPECT_TRUE(daemon.ends()) << "it waits for a worker that never answers: " << daemon.log();
   if (testing::Test::HasFailure()) return {};
@@ -483,7 +483,7 @@ TEST_F(Slots, SigtermEndsItWhateverAWorkerDoes) {
   Process daemon(directory, arguments());
   ASSERT_TRUE(daemon.ready()) << daemon.log();
   const auto said = end_with_stuck_worker(daemon, "1");
-  if (said.empty()) return;
+  if (said.empty()) GTEST_SKIP() << kNoPtrace;
   EXPECT_EQ(said.front().at("worker").as_int64(), 0);
   EXPECT_EQ(said.front().at("ports").as_string(), "a,b");
   EXPECT_FALSE(fs::exists(socket));
@@ -497,8 +497,7 @@ TEST_F(Slots, L8_TheOtherWorkersPeersGetTheirCloseAllTheSame) {
     if (CPU_ISSET(cpu, &allowed)) cpus += (n++ == 0 ? "" : ", ") + std::to_string(cpu);
   }
   if (cpus.find(',') == std::string::npos) {
-    std::puts("this process may use one CPU only: there cannot be two workers");
-    return;
+    GTEST_SKIP() << "this process may use one CPU only: there cannot be two workers";
   }
   std::ofstream(directory / "switch.textproto", std::ios::app)
       << "runtime { cpus: [" << cpus << "] }\n";
@@ -511,7 +510,7 @@ TEST_F(Slots, L8_TheOtherWorkersPeersGetTheirCloseAllTheSame) {
   come_up(a);
   come_up(b);
   const auto said = end_with_stuck_worker(daemon, "2");
-  if (said.empty()) return;
+  if (said.empty()) GTEST_SKIP() << kNoPtrace;
   EXPECT_EQ(said.front().at("worker").as_int64(), 1);
   EXPECT_EQ(said.front().at("ports").as_string(), "b");
   while (a.downs(link::DownReason::kPeerClose) == 0) std::this_thread::yield();
@@ -735,8 +734,7 @@ class Trunk : public testing::Test {
 
 TEST_F(Trunk, APeerThatWasKilledComesUpAgain) {
   if (!private_namespace()) {
-    std::puts("no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown");
-    return;
+    GTEST_SKIP() << "no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown";
   }
   Process two(directory, arguments("two"), "two");
   ASSERT_TRUE(two.ready()) << two.log();
@@ -757,8 +755,7 @@ TEST_F(Trunk, APeerThatWasKilledComesUpAgain) {
 
 TEST_F(Trunk, L8_SigtermSendsCloseOverTheWire) {
   if (!private_namespace()) {
-    std::puts("no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown");
-    return;
+    GTEST_SKIP() << "no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown";
   }
   Process one(directory, arguments("one"), "one");
   Process two(directory, arguments("two"), "two");
@@ -781,8 +778,7 @@ TEST_F(Trunk, L8_SigtermSendsCloseOverTheWire) {
 // dead_interval.
 TEST_F(Trunk, L4_FollowsTheCarrier) {
   if (!private_namespace()) {
-    std::puts("no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown");
-    return;
+    GTEST_SKIP() << "no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown";
   }
   Process one(directory, arguments("one"), "one");
   Process two(directory, arguments("two"), "two");
@@ -799,8 +795,7 @@ TEST_F(Trunk, L4_FollowsTheCarrier) {
 
 TEST_F(Trunk, APortWhoseInterfaceIsMadeAnewComesUpAgain) {
   if (!private_namespace()) {
-    std::puts("no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown");
-    return;
+    GTEST_SKIP() << "no network namespace can be made here (needs CAP_SYS_ADMIN): nothing is shown";
   }
   Process one(directory, arguments("one"), "one");
   Process two(directory, arguments("two"), "two");

@@ -9,6 +9,8 @@
 #include "runtime/random.h"
 #include "runtime/settings/link_timers.h"
 #include "runtime/settings/rate.h"
+#include "switch/config/problems.h"
+#include "switch/config/rate_plan.h"
 #include "switch/state_message.h"
 
 namespace mtl::switchd {
@@ -304,7 +306,14 @@ void NodeTarget::set_rate(const msg::SetRate& call, control::Answer<void> answer
   if (!port) return answer(port.error());
   auto& rate = rates_[port->value()];
   rate.reset();
-  if (call.has_rate()) rate = runtime::pacer_config(call.rate());
+  if (call.has_rate()) {
+    const control::Locations nowhere;
+    Problems problems(nowhere);
+    const link::Config& link = parts_.host.node().config().ports[port->value()].link;
+    rate = plan_rate(call.rate(), "rate", link, problems);
+    if (!rate) return answer(problems.error());
+    for (const std::string& warning : problems.warnings()) parts_.log.warning(warning);
+  }
   // Made and freed here; the worker only exchanges pointers.
   const auto pacer = std::make_shared<std::unique_ptr<phy::Pacer>>();
   if (rate) *pacer = std::make_unique<phy::Pacer>(*rate, parts_.clock.now());

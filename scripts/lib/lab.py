@@ -224,7 +224,7 @@ class Switch:
             return all(links[n]["state"] == "up" for n in numbers)
 
         def heard(links):
-            return [_of_kind(links[n], "STATUS") for n in numbers]
+            return [sum(_of_kind(links[n], kind) for kind in ("DATA", "STATUS", "NACK")) for n in numbers]
 
         before = heard(wait_until(f"links {numbers} of {self.name} are UP",
                                   lambda: (links := self.links()) and all_up(links) and links, limit))

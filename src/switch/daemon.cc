@@ -145,6 +145,7 @@ Result<void> Daemon::Impl::start() {
   auto media = plan_media(plan_);  // what is missing is named before anything starts
   if (!media) return media.error();
   media_plan_ = std::move(*media);
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may leave
   // Before EAL and the workers make their threads: a signal is the control thread's to take.
   signals_.add(SIGTERM);
   signals_.add(SIGINT);

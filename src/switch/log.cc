@@ -1,5 +1,8 @@
 #include "switch/log.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -110,8 +113,23 @@ Log::Log(LogStyle format, LogLevel least)
 
 Log::~Log() = default;
 
+/// A pipe whose reader stands still would make the daemon stand still: room for PIPE_BUF bytes,
+/// which is what makes it writable, takes a line. Its reader may be gone, too: that ends no daemon.
+bool Log::reader_takes_more() {
+  pollfd out{STDERR_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) != 0;  // whatever is wrong with it, write() does not wait for that
+}
+
 void Log::write(LogLevel level, std::string_view msg, std::span<const LogField> fields) {
   if (!logger_->should_log(spd(level))) return;
+  if (!reader_takes_more()) {
+    ++lost_;
+    return;
+  }
+  if (const std::uint64_t lost = lost_.exchange(0); lost > 0) {
+    const LogField count{"count", lost};
+    write(LogLevel::kWarning, "lines of this log lost: nobody read it", {&count, 1});
+  }
   // The line goes in as a value, never as a format.
   logger_->log(spd(level), "{}",
                format_ == LogStyle::kJson ? json_members(msg, fields) : text_line(msg, fields));

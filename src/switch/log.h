@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -56,7 +57,7 @@ std::string json_members(std::string_view msg, std::span<const LogField> fields)
 
 /// The log of a daemon: structured lines on standard error, as text or as one JSON object each with
 /// ts (RFC 3339, UTC, microseconds), level, msg and the fields. Any thread but the workers: they
-/// write no log line.
+/// write no log line. Nobody waits for a reader: lines that find no room are lost, and counted.
 class Log {
  public:
   Log(LogStyle format, LogLevel least);
@@ -71,10 +72,12 @@ class Log {
   void error(std::string_view msg, LogFields f = {}) { write(LogLevel::kError, msg, span(f)); }
 
  private:
+  static bool reader_takes_more();
   static std::span<const LogField> span(const LogFields& f) { return {f.begin(), f.size()}; }
 
   LogStyle format_;
   std::shared_ptr<spdlog::logger> logger_;
+  std::atomic<std::uint64_t> lost_{0};
 };
 
 /// Lets through `burst` lines at once and then one each `interval`; counts what it held back. So

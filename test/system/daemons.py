@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """mtswitchd killed, restarted, asked to end, and started twice."""
 
+import os
 import signal
 import socket
+import subprocess
 import time
 
 import cases
@@ -130,6 +132,24 @@ class Pair(cases.LabCase):
         self.assertNotEqual(0, careless.wait())
         self.assertIn(str(path), careless.err.read_text())
         self.assertEqual("mine", path.read_text())
+
+
+class Log(cases.LabCase):
+    def test_a_reader_that_leaves_ends_nothing(self):
+        self.lab.netns("sw")
+        switch = self.lab.switch("sw", labs.node(1, labs.slot(0, 11)))
+        reader, writer = os.pipe()
+        daemon = subprocess.Popen(["ip", "netns", "exec", self.lab.full("sw"), *map(str, switch.command())],
+                                  stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, env=self.lab.env)
+        self.addCleanup(daemon.kill)
+        os.close(writer)
+        wait_until("it answers", lambda: switch.ctl("-j", "show", "node", check=False).returncode == 0)
+        os.close(reader)
+        for _ in range(3):
+            switch.ctl("rate", "0", "1M")  # each is a line of the log
+        self.assertEqual(1, switch.json("show", "node")["node"])
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(0, daemon.wait(labs.PATIENCE))
 
 
 class Starved(cases.LabCase):

@@ -1,8 +1,12 @@
 #include "switch/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 namespace mtl::switchd {
 namespace {
@@ -39,6 +43,52 @@ TEST(Log, KnowsItsLevelsByName) {
   const auto wrong = parse_log_level("verbose");
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("verbose"), std::string::npos);
+}
+
+/// Standard error is a pipe of the test's while this is there.
+class PipedStderr {
+ public:
+  PipedStderr() : saved_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0);
+    ::dup2(ends_[1], STDERR_FILENO);
+    ::close(ends_[1]);
+  }
+  ~PipedStderr() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(ends_[0]);
+  }
+  /// What is there to be read.
+  std::string read() const {
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    std::string out;
+    std::array<char, 4096> part;
+    for (ssize_t n = 0; (n = ::read(ends_[0], part.data(), part.size())) > 0;)
+      out.append(part.data(), static_cast<std::size_t>(n));
+    return out;
+  }
+
+ private:
+  int saved_;
+  std::array<int, 2> ends_{};
+};
+
+TEST(Log, WaitsForNoReaderAndSaysWhatWasLost) {
+  Log log(LogStyle::kText, LogLevel::kInfo);
+  const PipedStderr pipe;
+  constexpr int kLines = 5000;  // more than a pipe holds, of 100 bytes and more each
+  for (int i = 0; i < kLines; ++i) log.info(std::string(100, 'x'));
+  const std::string kept = pipe.read();
+  const auto written = std::count(kept.begin(), kept.end(), '\n');
+  ASSERT_GT(written, 0);
+  ASSERT_LT(written, kLines);
+  log.info("again");
+  const std::string after = pipe.read();
+  EXPECT_NE(after.find("lines of this log lost: nobody read it count=" +
+                       std::to_string(kLines - written) + "\n"),
+            std::string::npos)
+      << after;
+  EXPECT_NE(after.find("again\n"), std::string::npos);
 }
 
 TEST(LogLimit, LetsABurstThroughAndThenOneEachInterval) {

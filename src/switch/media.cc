@@ -228,7 +228,7 @@ void Media::interface_is(const phy::InterfaceState& state) {
   for (const auto& device : devices_) {
     if (device->interface != state.name) continue;
     if (device->af_packet != nullptr) device->af_packet->follow_interface(state);
-    const bool gone = device->af_packet == nullptr || state.index != device->plan->interface.index;
+    const bool gone = device->af_packet == nullptr || device->af_packet->gone();
     if (!gone || !state.exists || !state.admin_up || device->reopening || !reopen_) continue;
     device->reopening = true;
     reopen_(device->ports);

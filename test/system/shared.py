@@ -139,6 +139,19 @@ class Vlans(cases.LabCase):
         self.assert_books(*self.switches)
         self.assertEqual([0, 0], [self.stop(switch) for switch in self.switches])
 
+    def test_an_interface_renamed_and_named_back_serves_again(self):
+        self.start((5, 6), (5, 6))
+        for switch in self.switches:
+            switch.wait_up(0, 1)
+        for name, new in (("eth0", "away"), ("away", "eth0")):
+            self.lab.link("sw1", name, "down")
+            self.lab.link("sw1", name, "name", new)
+        wait_until("the port says that it is gone", lambda: "gone" in self.switches[0].port(0).get("fault", ""))
+        self.lab.link("sw1", "eth0", "up")
+        for switch in self.switches:
+            switch.wait_up(0, 1)
+        self.assert_books(*self.switches)
+
     def stop(self, switch):
         switch.process.signal(signal.SIGTERM)
         return switch.process.wait()

@@ -67,6 +67,9 @@ class AfPacketPort final : public EthdevPort {
   /// when the MTU shrinks. A deleted interface stays gone for this port, also when one of its name
   /// comes back: the port must be opened anew.
   void follow_interface(const InterfaceState& state);
+  /// The interface was deleted, renamed or moved away, also if it has come back: the kernel has let
+  /// go of the socket's membership and rings for good.
+  bool gone() const { return gone_; }
   const std::string& interface() const { return plan_.interface.name; }
 
  private:

@@ -30,6 +30,14 @@ Duration wire_time(const PacerConfig& config, std::uint32_t length) {
 
 Pacer::Pacer(const PacerConfig& config, Time now) : config_(config), begun_(now), free_(now) {}
 
+void Pacer::take_over(const Pacer& former) {
+  if (former.free_ <= free_) return;
+  const auto left = static_cast<double>((former.free_ - free_).count());
+  const double scale = static_cast<double>(former.config_.bits_per_second) /
+                       static_cast<double>(config_.bits_per_second);
+  free_ += Duration(static_cast<std::int64_t>(left * scale));
+}
+
 void Pacer::charge(std::uint32_t length, Time now) {
   const Time earliest = waits_ ? now - kCatchUp : now;
   if (next() < earliest) {

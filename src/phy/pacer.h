@@ -60,6 +60,10 @@ class Pacer {
   /// `config` is without fault(). The wire is free from `now` on.
   Pacer(const PacerConfig& config, Time now);
 
+  /// The frame that is under way at another rate takes the wire for what is left of it at this one.
+  /// Before anything else.
+  void take_over(const Pacer& former);
+
   /// From when on a frame may be sent.
   Time next() const { return rest_ == 0 ? free_ : free_ + Duration(1); }
   bool ready(Time now) const { return next() <= now; }

@@ -66,6 +66,7 @@ std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
 std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<phy::Pacer> pacer) {
   Slot& slot = slots_[port.value()];
   slot.held = false;
+  if (pacer != nullptr && slot.pacer != nullptr) pacer->take_over(*slot.pacer);
   return std::exchange(slot.pacer, std::move(pacer));
 }
 

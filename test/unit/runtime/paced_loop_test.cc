@@ -191,6 +191,28 @@ TEST_F(Paced, MakesUpForALateWakeUp) {
   EXPECT_EQ(pacer().next(), now + 19 * kSlot);
 }
 
+// Setting a rate does not let what is under way go: at the same rate nothing changes, at half of it
+// the rest of the frame takes twice as long.
+TEST_F(Paced, ANewRateWaitsForTheFrameUnderWay) {
+  run_for(milliseconds(1));
+  pace();
+  submit(16);
+  node.loop.pass(now);
+  const std::uint64_t before = sent();
+  for (int i = 0; i < 15; ++i) {
+    now += kSlot / 4;
+    pace();
+    node.loop.pass(now);
+  }
+  EXPECT_EQ(sent() - before, 3 * kOnWire);
+  now += kSlot / 4;
+  node.loop.pass(now);
+  EXPECT_EQ(sent() - before, 4 * kOnWire);
+
+  node.loop.set_pacer(kPort, std::make_unique<phy::Pacer>(phy::PacerConfig{kRate / 2}, now));
+  EXPECT_EQ(pacer().next(), now + 2 * kSlot);
+}
+
 TEST_F(Paced, WithoutThePacerEverythingGoesAtOnce) {
   run_for(milliseconds(1));
   pace();

@@ -5,12 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -34,15 +37,22 @@ struct Range {
   std::uint64_t last = 0;
 };
 
+/// Below the largest number, so that one may count beyond the last.
+std::optional<std::uint64_t> parse_seed(std::string_view text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (seed == std::numeric_limits<std::uint64_t>::max()) return std::nullopt;
+  return seed;
+}
+
 std::optional<Range> parse_range(const std::string& text) {
-  Range range;
-  char rest = 0;
-  unsigned long long a = 0;
-  unsigned long long b = 0;
-  const int n = std::sscanf(text.c_str(), "%llu..%llu%c", &a, &b, &rest);
-  if (n == 2 && a <= b) return Range{a, b};
-  if (std::sscanf(text.c_str(), "%llu%c", &a, &rest) == 1) return Range{a, a};
-  return std::nullopt;
+  const std::size_t dots = text.find("..");
+  const auto first = parse_seed(std::string_view(text).substr(0, dots));
+  const auto last =
+      dots == std::string::npos ? first : parse_seed(std::string_view(text).substr(dots + 2));
+  if (!first || !last || *first > *last) return std::nullopt;
+  return Range{*first, *last};
 }
 
 // "fabric" takes the kinds that are no pair in turn.

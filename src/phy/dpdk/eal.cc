@@ -9,6 +9,7 @@
 #include <rte_log.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ namespace {
 
 constexpr std::size_t kLogTail = 2048;  // bytes of log kept to explain a failed start
 constexpr std::uint32_t kMinMemory = 16;
+constexpr rlim_t kMinDescriptors = 64;
 
 /// Where EAL's log goes. Lives as long as the process, for EAL logs from threads of its own.
 struct LogSink {
@@ -162,6 +164,17 @@ std::optional<Error> check_memory(const EalConfig& config) {
   return std::nullopt;
 }
 
+/// DPDK aborts the process when it gets no descriptor for its alarms and interrupts.
+std::optional<Error> check_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kMinDescriptors)
+    return std::nullopt;
+  return Error{"this process may open " + std::to_string(limit.rlim_cur) +
+               " files and DPDK needs some dozens: raise the limit to " +
+               std::to_string(kMinDescriptors) +
+               " at least (ulimit -n, or LimitNOFILE in its unit)"};
+}
+
 /// The prefix keeps processes apart that share /run or /tmp.
 constexpr std::string_view kPrefix = "mtlink-";
 
@@ -278,6 +291,7 @@ Result<std::unique_ptr<Eal>> Eal::start(const EalConfig& config) {
   const CpuList allowed = allowed_cpus();
   if (auto error = check_cpus(config, allowed)) return *error;
   if (auto error = check_memory(config)) return *error;
+  if (auto error = check_descriptors()) return *error;
   if (started.exchange(true))
     return Error{
         "DPDK was started before in this process and cannot be started again: "

@@ -121,21 +121,12 @@ class Perf(Process):
     """`mtperf datagram` on one endpoint."""
 
     def report(self, limit=PATIENCE):
-        """Its report at the end, numbers as numbers."""
+        """Its report at the end."""
         self.wait(limit)
         text = self.out.read_text()
         if not text.strip():
             raise Failure(f"{self.name} made no report: {self.err.read_text().strip()}")
-        return _numbers(json.loads(text))
-
-
-def _numbers(value):
-    """protobuf's JSON has 64-bit numbers as strings."""
-    if isinstance(value, dict):
-        return {k: _numbers(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_numbers(v) for v in value]
-    return int(value) if isinstance(value, str) and value.isdigit() else value
+        return json.loads(text)
 
 
 def _of_kind(link, kind):

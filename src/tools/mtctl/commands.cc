@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/file/json_object.h"
 #include "control/file/message_file.h"
 #include "tools/mtctl/books.h"
 #include "tools/mtctl/interrupt.h"
@@ -23,6 +24,7 @@ namespace {
 using boost::json::array;
 using boost::json::object;
 using control::Client;
+using control::to_json;
 using mtlink::control::NodeState;
 using mtlink::control::Request;
 using mtlink::control::Response;

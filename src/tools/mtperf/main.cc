@@ -1,12 +1,13 @@
 #include <fmt/format.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <CLI/CLI.hpp>
+#include <boost/json/serialize.hpp>
 #include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "control/file/json_object.h"
 #include "tools/mtperf/datagram_run.h"
 #include "tools/mtperf/open_endpoint.h"
 
@@ -117,17 +118,6 @@ void print_report(const mtlink::perf::DatagramReport& r) {
   }
 }
 
-void print_json(const mtlink::perf::DatagramReport& r) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(r, &text, options).ok()) {
-    text = "{}";
-  }
-  fmt::print("{}\n", text);
-}
-
 int datagram(Arguments& a) {
   if (const auto why = parse_size(a.size, a.run); !why.empty()) return fail(why, 2);
   for (const std::uint16_t peer : a.peers) a.run.peers.emplace_back(peer);
@@ -152,7 +142,7 @@ int datagram(Arguments& a) {
   std::signal(SIGTERM, on_signal);
   const auto report = mtl::mtperf::DatagramRun(endpoint, a.run).run(g_stop);
   if (a.json) {
-    print_json(report);
+    fmt::print("{}\n", boost::json::serialize(mtl::control::to_json(report)));
   } else {
     print_report(report);
   }

@@ -230,6 +230,9 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
       break;
     case Kind::kEnd:
       if (peer.run != header->run) break;
+      // That it has ended, or knows of more refusals, is news: what is missing may be explained
+      // yet.
+      if (!peer.total || peer.refused_there != header->extra) last_news_ = endpoint_.clock().now();
       peer.total = header->number;
       peer.refused_there = header->extra;
       // Answered when all has come, or nothing has for long: the peer asks again until then.

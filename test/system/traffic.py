@@ -167,20 +167,40 @@ class Partitions(cases.LabCase):
         self.assert_books(switch)
 
 
-class Impaired(cases.LabCase):
-    def test_every_datagram_once_over_a_link_that_does_everything_wrong(self):
+class OneTrunk(cases.LabCase):
+    """Two switches, a trunk, and an endpoint on a slot of each."""
+
+    def two_switches(self, fault=""):
         self.lab.netns("sw1", "sw2")
         self.lab.veth(("sw1", "trunk"), ("sw2", "trunk"))
         switches = []
         for number in (1, 2):
-            fault = ("impairment { drop_ppm: 50000 duplicate_ppm: 50000 reorder_ppm: 50000 corrupt_packet_ppm: 2000 "
-                     f"corrupt_header_ppm: 5000 jitter_us: 50 seed: {number} }} ")
-            config = labs.node(number, labs.port(0, "trunk", 3 - number, fault), labs.slot(1, 10 + number),
-                               labs.line((1, [11]), (2, [12])))
+            port = labs.port(0, "trunk", 3 - number, fault and f"impairment {{ {fault} seed: {number} }} ")
+            config = labs.node(number, port, labs.slot(1, 10 + number), labs.line((1, [11]), (2, [12])))
             switches.append(self.lab.switch(f"sw{number}", config).start())
-        pair = [self.lab.perf(f"e{n}", ["--socket", switches[n - 1].socket, "--peer", 13 - n, "--count", 3000,
-                                        "--size", "32-1400", "--rate", 1500, "--patience", 60], ns=f"sw{n}")
+        return switches
+
+    def pair(self, switches, *options):
+        return [self.lab.perf(f"e{n}", ["--socket", switches[n - 1].socket, "--peer", 13 - n, *options], ns=f"sw{n}")
                 for n in (1, 2)]
+
+    def test_packets_longer_than_the_path_are_no_success_and_the_cause_is_told(self):
+        switches = self.two_switches()
+        # The slots take 9000 bytes, the trunk between them 1484. Fewer a second than N11 lets a node tell of.
+        for process in self.pair(switches, "--count", 200, "--size", 5000, "--rate", 200, "--patience", 60):
+            report = process.report()
+            total = report["total"]
+            self.assertEqual((200, 200, 0, 0, 0), tuple(total[k] for k in (
+                "sent", "refused", "delivered", "received", "lost")))
+            self.assertFalse(report["ok"])
+            self.assertEqual(1, process.wait())
+            self.assertRegex(" ".join(report["faults"]), r"200 were refused.*no_route.*5016 bytes.*MTU.*--size")
+        self.assert_books(*switches)
+
+    def test_every_datagram_once_over_a_link_that_does_everything_wrong(self):
+        switches = self.two_switches("drop_ppm: 50000 duplicate_ppm: 50000 reorder_ppm: 50000 "
+                                     "corrupt_packet_ppm: 2000 corrupt_header_ppm: 5000 jitter_us: 50")
+        pair = self.pair(switches, "--count", 3000, "--size", "32-1400", "--rate", 1500, "--patience", 60)
         reports = [process.report(limit=180) for process in pair]
         # L9: a copy needs a link's death, and a death under such faults is possible, if unlikely.
         back = sum(switch.link(0)["packets_back"] for switch in switches)

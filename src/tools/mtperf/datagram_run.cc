@@ -5,6 +5,7 @@
 
 #include "base/byte_order.h"
 #include "network/packet.h"
+#include "tools/mtperf/verdict.h"
 
 namespace mtl::mtperf {
 namespace {
@@ -246,6 +247,7 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
       break;
     case Kind::kEndAck:
       peer.finished = true;
+      peer.delivered = header->number;
       last_news_ = endpoint_.clock().now();
       break;
   }
@@ -273,7 +275,10 @@ void DatagramRun::on_refusal(const endpoint::Refusal& refusal) {
   const network::Header h = network::decode(refusal.packet);
   const auto known = index_.find(h.dst.value());
   if (!dropped || dropped->kind != Kind::kData || known == index_.end()) return;
-  peers_[known->second].refused.insert(dropped->number);
+  Peer& peer = peers_[known->second];
+  peer.refused.insert(dropped->number);
+  peer.refused_by = refusal.from;
+  peer.refused_reason = refusal.hop_limit_exceeded ? Drop::kHopLimitExceeded : Drop::kNoRoute;
 }
 
 mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
@@ -293,7 +298,12 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     p.set_sent(peer.sent);
     p.set_sent_bytes(peer.sent_bytes);
     p.set_refused(peer.refused.size());
+    if (!peer.refused.empty()) {
+      p.set_refused_by(peer.refused_by.value());
+      p.set_refused_reason(std::string(name(peer.refused_reason)));
+    }
     p.set_finished(peer.finished);
+    p.set_delivered(peer.delivered);
     p.set_received(peer.arrivals.received());
     p.set_received_bytes(peer.received_bytes);
     p.set_copies(peer.arrivals.copies());
@@ -305,6 +315,7 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     t.set_sent(t.sent() + p.sent());
     t.set_sent_bytes(t.sent_bytes() + p.sent_bytes());
     t.set_refused(t.refused() + p.refused());
+    t.set_delivered(t.delivered() + p.delivered());
     t.set_received(t.received() + p.received());
     t.set_received_bytes(t.received_bytes() + p.received_bytes());
     t.set_copies(t.copies() + p.copies());
@@ -315,7 +326,8 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
   }
   t.set_finished(all_finished);
   for (const std::string& fault : faults_) r.add_faults(fault);
-  r.set_ok(faults_.empty() && all_finished && t.lost() == 0 && t.altered() == 0);
+  for (const std::string& complaint : complaints(r)) r.add_faults(complaint);
+  r.set_ok(r.faults().empty() && all_finished);
   return r;
 }
 

@@ -46,7 +46,10 @@ class DatagramRun {
     std::uint64_t sent = 0;
     std::uint64_t sent_bytes = 0;
     std::set<std::uint64_t> refused;  ///< numbers, each once
-    bool finished = false;
+    NodeId refused_by{};              ///< the last of them, with its reason
+    Drop refused_reason{};
+    bool finished = false;        ///< its END-ACK has come
+    std::uint64_t delivered = 0;  ///< as that says
     // Receiving.
     std::optional<std::uint64_t> run;  ///< the peer's, by its HELLO
     Arrivals arrivals;

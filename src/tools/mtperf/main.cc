@@ -107,10 +107,9 @@ void print_report(const mtlink::perf::DatagramReport& r) {
     fmt::print("this endpoint's link died: {} packets handed back, {} dropped here (no_route)\n",
                r.link_packets_back(), r.dropped_here());
   }
-  for (const auto& fault : r.faults()) fmt::print("fault: {}\n", fault);
-  if (!r.ok()) {
-    fmt::print("FAILED\n");
-  } else if (r.total().refused() != 0) {
+  for (const auto& fault : r.faults()) fmt::print("FAILED: {}\n", fault);
+  if (!r.ok()) return;
+  if (r.total().refused() != 0) {
     fmt::print("ok: nothing lost without a name, nothing altered; {} refused\n",
                r.total().refused());
   } else {

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -269,15 +270,34 @@ Result<int> set_rate(Client& client, const std::string& port,
                  output);
 }
 
+namespace {
+
+/// The daemon's error with the file's places: of its lines, those about a field begin with the
+/// field's path, and it has not seen the file.
+Error placed(const Error& error, const control::Locations& locations) {
+  std::string text;
+  std::istringstream lines(error.message);
+  for (std::string line; std::getline(lines, line);) {
+    if (!text.empty()) text += '\n';
+    if (line.starts_with("routes[")) text += locations.where(line.substr(0, line.find(' ')));
+    text += line;
+  }
+  return Error{text};
+}
+
+}  // namespace
+
 Result<int> set_routes(Client& client, const std::string& file, const Output& output) {
   auto routes = control::load<mtlink::config::Routes>(file);
   if (!routes) return routes.error();
   Request request;
   *request.mutable_set_routes()->mutable_routes() = std::move(routes->message);
-  return do_call(
+  auto done = do_call(
       client, request,
       fmt::format("routes to {} nodes are in force", request.set_routes().routes().routes_size()),
       output);
+  if (!done) return placed(done.error(), routes->locations);
+  return done;
 }
 
 }  // namespace mtl::tools

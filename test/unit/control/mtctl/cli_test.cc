@@ -382,6 +382,22 @@ TEST_F(Mtctl, NamesThePlaceOfAnErrorInARoutesFile) {
               HasSubstr("there is no such file"));
 }
 
+TEST_F(Mtctl, NamesThePlaceOfWhatTheDaemonRefusesInARoutesFile) {
+  const auto file = daemon_.directory() / "routes.textproto";
+  std::ofstream(file) << "routes {\n  dst: 21\n  tiers { hops { port: 9 } }\n}\n";
+  daemon_.on_server([&] {
+    daemon_.target.fail =
+        "routes[0].tiers[0].hops[0].port is 9, but the node has ports 0..2 only\n"
+        "routes[0].tiers[1] has no hops\nno field";
+  });
+  const auto ran = run_it({"routes", "set", file});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_EQ("mtctl: " + file +
+                ":3:18: routes[0].tiers[0].hops[0].port is 9, but the node has ports 0..2 only\n" +
+                file + ":3:3: routes[0].tiers[1] has no hops\nno field\n",
+            ran.err);
+}
+
 TEST_F(Mtctl, WatchShowsRates) {
   daemon_.on_server([&] {
     daemon_.target.before_node = [](mtlink::control::NodeState& node) {

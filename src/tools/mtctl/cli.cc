@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/ids.h"
+#include "control/file/message_file.h"
 #include "control/request_check.h"
 #include "tools/mtctl/commands.h"
 #include "tools/mtctl/quantity.h"
@@ -266,6 +267,31 @@ int usage(const Invocation& invocation, const std::string& what) {
   return kUsage;
 }
 
+/// What is wrong with a line that CLI11 refused: where a word stands for a command and is none,
+/// that word, rather than that a command is missing.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* at = &app;
+  std::string of;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    of += " " + at->get_name();
+  }
+  std::vector<std::string> known;
+  for (const auto* sub : at->get_subcommands([](const CLI::App*) { return true; })) {
+    if (!sub->get_name().empty()) known.push_back(sub->get_name());
+  }
+  const auto words = app.remaining(true);
+  const auto word = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& w) { return !w.starts_with('-'); });
+  if (known.empty() || word == words.end()) return error.what();
+  std::string text = "mtctl" + of + " has no command \"" + *word + "\"";
+  const std::string_view meant = control::nearest(*word, known);
+  if (!meant.empty()) return text + "; did you mean \"" + std::string(meant) + "\"?";
+  text += "; it has: ";
+  for (const auto& name : known) text += name + (&name == &known.back() ? "" : ", ");
+  return text;
+}
+
 int fail(const Invocation& invocation, const Error& error) {
   invocation.err << "mtctl: " << error.message << '\n';
   return kFailed;
@@ -308,7 +334,7 @@ int run(const Invocation& invocation) {
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked, invocation.out, invocation.err);
   } catch (const CLI::ParseError& error) {
-    return usage(invocation, error.what());
+    return usage(invocation, explain(app, error));
   }
   return connect_and_run(line, invocation);
 }

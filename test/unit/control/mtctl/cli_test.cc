@@ -463,6 +463,17 @@ TEST(MtctlUsage, WrongUsageIsStatus2AndOneLine) {
   }
 }
 
+TEST(MtctlUsage, NamesAWordThatIsNoCommandAndWhatWasMeant) {
+  EXPECT_THAT(mtctl({"shwo"}).err,
+              StartsWith("mtctl: mtctl has no command \"shwo\"; did you mean \"show\"?"));
+  EXPECT_THAT(mtctl({"show", "port"}).err,
+              StartsWith("mtctl: mtctl show has no command \"port\"; did you mean \"ports\"?"));
+  EXPECT_THAT(mtctl({"port", "sideways", "p0"}).err,
+              StartsWith("mtctl: mtctl port has no command \"sideways\"; it has: up, down"));
+  EXPECT_THAT(mtctl({"-s", "x", "port"}).err, HasSubstr("subcommand is required"));
+  EXPECT_THAT(mtctl({"port", "up"}).err, HasSubstr("PORT"));
+}
+
 TEST(MtctlUsage, HelpAndVersionAreStatus0) {
   EXPECT_EQ("mtctl " MTLINK_VERSION "\n", mtctl({"--version"}).out);
   EXPECT_EQ(0, mtctl({"--version"}).status);

@@ -54,11 +54,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string unknown_field(const pb::Descriptor& type, std::string_view name) {
+std::string unknown_field(const pb::Descriptor& type, std::string_view name,
+                          const pb::Descriptor* around) {
   std::vector<std::string_view> known;
   for (int i = 0; i < type.field_count(); ++i) known.push_back(type.field(i)->name());
-  std::string out = type.name() + " has no field " + in_quotes(name) + suggestion(name, known);
-  return known.empty() ? out + " It has none" : out + " It has: " + join(known);
+  const std::string hint = around == nullptr ? suggestion(name, known)
+                                             : ", but " + around->name() +
+                                                   ", in which it stands, has: is a } missing "
+                                                   "before it?";
+  std::string out = type.name() + " has no field " + in_quotes(name) + hint;
+  if (known.empty()) return out + " It has none";
+  return out + " " + (around == nullptr ? "It" : type.name()) + " has: " + join(known);
 }
 
 std::string unknown_value(const pb::FieldDescriptor& field, std::string_view name) {

@@ -10,7 +10,9 @@
 namespace mtl::control {
 
 /// `Port has no field "mtuu"; did you mean "mtu"? It has: port, name, ...`
-std::string unknown_field(const google::protobuf::Descriptor& type, std::string_view name);
+/// With `around`, a type around it that has such a field, that a brace may be missing instead.
+std::string unknown_field(const google::protobuf::Descriptor& type, std::string_view name,
+                          const google::protobuf::Descriptor* around = nullptr);
 
 /// `profile has no value "LAB1"; did you mean "LAB"? It takes: LAB, FAST`. The UNSPECIFIED value of
 /// number 0 is not offered.

@@ -55,6 +55,26 @@ const pb::FieldDescriptor* enum_field(const pb::Descriptor& root, const std::str
   return nullptr;
 }
 
+/// A type that has a field `name` and may stand around a `type`, itself or further out; or nullptr.
+const pb::Descriptor* around_with(const pb::Descriptor& type, const std::string& name) {
+  const auto* file = type.file();
+  std::vector<const pb::Descriptor*> around{&type};
+  for (std::size_t i = 0; i < around.size(); ++i) {
+    for (int m = 0; m < file->message_type_count(); ++m) {
+      const auto* outer = file->message_type(m);
+      if (std::find(around.begin(), around.end(), outer) != around.end()) continue;
+      bool holds = false;
+      for (int f = 0; f < outer->field_count(); ++f) {
+        holds = holds || outer->field(f)->message_type() == around[i];
+      }
+      if (!holds) continue;
+      if (outer->FindFieldByName(name) != nullptr) return outer;
+      around.push_back(outer);
+    }
+  }
+  return nullptr;
+}
+
 std::string_view line_of(std::string_view text, int line) {
   for (; line > 1; --line) {
     const std::size_t end = text.find('\n');
@@ -97,7 +117,7 @@ std::string improve(const std::string& message, const pb::Descriptor& root, std:
   while (!out.empty() && out.back() == '.') out.pop_back();
   if (const auto names = two_names(out, "Message type ", " has no field named ")) {
     if (const auto* type = type_named(root, names->first)) {
-      return unknown_field(*type, names->second);
+      return unknown_field(*type, names->second, around_with(*type, names->second));
     }
   }
   if (const auto names = two_names(out, "Unknown enumeration value of ", " for field ")) {

@@ -72,6 +72,21 @@ TEST(MessageFileText, UnknownFieldIsRefusedWithTheOneMeant) {
       << message;
 }
 
+TEST(MessageFileText, AFieldOfTheMessageAroundMeansThatABraceIsMissing) {
+  // The } of ports is missing, then that of af_packet as well.
+  for (const char* open : {"ports { port: 0\n", "ports { port: 0 af_packet { interface: \"a\"\n"}) {
+    for (const char* next : {"slots", "ports"}) {
+      const std::string message =
+          error(text(std::string("node: 1\n") + open + next + " { port: 1 }\n"));
+      EXPECT_EQ(message.rfind("lab.textproto:3:", 0), 0U) << message;
+      EXPECT_NE(message.find("\"" + std::string(next) +
+                             "\", but NodeConfig, in which it stands, has: is a } missing"),
+                std::string::npos)
+          << message;
+    }
+  }
+}
+
 TEST(MessageFileText, UnknownFieldThatResemblesNothingListsTheKnownOnly) {
   const std::string message = error(text("colour: 1\n"));
   EXPECT_EQ(message.rfind("lab.textproto:1:", 0), 0U) << message;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 
 namespace mtl::topology {
 
@@ -42,6 +43,21 @@ std::vector<Wire> cable(const Ports& ports) {
     }
   }
   return wires;
+}
+
+/// What to do about a circle: one through an endpoint is a hop to it for packets that are not its.
+std::string remedy(const Fabric& fabric, const std::vector<CycleStep>& cycle) {
+  for (const CycleStep& step : cycle) {
+    const NodeId through = step.channel.to.node;
+    for (const Switch& s : fabric.switches) {
+      if (std::find(s.endpoints.begin(), s.endpoints.end(), through) == s.endpoints.end()) continue;
+      const std::string id = std::to_string(through.value());
+      return "node " + id +
+             " is an endpoint, in a slot or on a link of its own: a hop to it is for packets to " +
+             id + " only";
+    }
+  }
+  return "raise the layer on one hop of the circle, or leave it out";
 }
 
 }  // namespace
@@ -96,7 +112,7 @@ Result<void> check_routes(const Fabric& fabric, NodeId node, std::span<const Por
   const auto cycle = find_deadlock(network);
   if (!cycle) return {};
   return Error{"these routes can stand still for ever (N10), because packets wait in a circle:\n" +
-               describe(*cycle) + "raise the layer on one hop of the circle, or leave it out"};
+               describe(*cycle) + remedy(fabric, *cycle)};
 }
 
 Result<void> check_change(const Fabric& fabric, NodeId node, std::span<const PortPeer> ports,

@@ -129,6 +129,17 @@ TEST(CheckRoutes, N10_OneNodesOwnRoutesAreHeldAgainstTheFabric) {
       << falling.error().message;
 }
 
+TEST(CheckRoutes, N10_ACircleThroughAnEndpointIsToldAsAHopThatIsNotForIt) {
+  // Switch 1 sends what is for endpoint 3 to endpoint 2, whose only way is back.
+  const Fabric fabric{Shape::kLine, {{node(1), {node(2), node(3)}}}};
+  const std::vector<PortPeer> ports{{port(0), node(2)}, {port(1), node(3)}};
+  const auto refused = check_routes(fabric, node(1), ports, {{node(3), {{{port(0), 0}}}}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("node 2 is an endpoint"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(refused.error().message.find("raise the layer"), std::string::npos);
+}
+
 // ---- An independent way to the same verdict -----------------------------------------------------
 
 /// A random network: some nodes, some wires, routes to anywhere by any port.

@@ -168,8 +168,9 @@ void DatagramRun::finish(const volatile std::sig_atomic_t& stop) {
   Time linger = kNever;
   for (;;) {
     const Time now = endpoint_.clock().now();
+    // Answered, too: a peer that misses something is answered late, and asks until then.
     const bool over = std::all_of(peers_.begin(), peers_.end(),
-                                  [](const Peer& p) { return p.finished && p.total; });
+                                  [](const Peer& p) { return p.finished && p.answered; });
     if (over && linger == kNever && endpoint_.pending() == 0) linger = now + kLinger;
     if (now >= linger) return;
     if (stop > 1 || now - last_news_ >= options_.patience) break;

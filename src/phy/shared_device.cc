@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cstdio>
 #include <cstring>
 
 #include "base/byte_order.h"
+#include "base/mac_text.h"
 #include "link/codec.h"
 
 namespace mtl::phy {
@@ -25,14 +25,7 @@ std::uint64_t number(const std::byte* mac) {
 std::string Share::text() const {
   std::string out;
   if (vlan) out = "vlan " + std::to_string(vlan->value());
-  if (peer) {
-    std::array<char, 18> mac;
-    std::snprintf(mac.data(), mac.size(), "%02x:%02x:%02x:%02x:%02x:%02x",
-                  std::to_integer<unsigned>((*peer)[0]), std::to_integer<unsigned>((*peer)[1]),
-                  std::to_integer<unsigned>((*peer)[2]), std::to_integer<unsigned>((*peer)[3]),
-                  std::to_integer<unsigned>((*peer)[4]), std::to_integer<unsigned>((*peer)[5]));
-    out += (out.empty() ? "peer " : ", peer ") + std::string(mac.data());
-  }
+  if (peer) out += (out.empty() ? "peer " : ", peer ") + mac_text(*peer);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/mac_text.h"
 #include "runtime/settings/rate.h"
 
 namespace mtl::switchd {
@@ -140,13 +141,6 @@ void set_link(const PortReading& r, const link::Config& config, msg::LinkState& 
 }
 
 }  // namespace
-
-std::string mac_text(const Mac& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", std::to_integer<int>(mac[0]),
-                     std::to_integer<int>(mac[1]), std::to_integer<int>(mac[2]),
-                     std::to_integer<int>(mac[3]), std::to_integer<int>(mac[4]),
-                     std::to_integer<int>(mac[5]));
-}
 
 mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& config) {
   mtlink::config::Impairment out;

@@ -41,7 +41,5 @@ mtlink::control::WorkerState worker_state(std::uint32_t worker, int cpu, std::ui
 /// Routes as configuration spells them: hops that are listed k times become one of weight k.
 void add_routes(const network::RouteTable& table, mtlink::control::NodeState& out);
 mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& config);
-/// "02:00:00:00:00:01"
-std::string mac_text(const Mac& mac);
 
 }  // namespace mtl::switchd

@@ -309,6 +309,7 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     p.set_received_bytes(peer.received_bytes);
     p.set_copies(peer.arrivals.copies());
     p.set_lost(peer.lost());
+    p.set_missed(peer.explained());
     p.set_altered(peer.altered);
     p.set_out_of_order(peer.arrivals.out_of_order());
     p.set_longest_gap_us(static_cast<std::uint64_t>(peer.longest_gap / 1us));
@@ -321,6 +322,7 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     t.set_received_bytes(t.received_bytes() + p.received_bytes());
     t.set_copies(t.copies() + p.copies());
     t.set_lost(t.lost() + p.lost());
+    t.set_missed(t.missed() + p.missed());
     t.set_altered(t.altered() + p.altered());
     t.set_out_of_order(t.out_of_order() + p.out_of_order());
     t.set_longest_gap_us(std::max(t.longest_gap_us(), p.longest_gap_us()));

@@ -109,9 +109,11 @@ void print_report(const mtlink::perf::DatagramReport& r) {
   }
   for (const auto& fault : r.faults()) fmt::print("FAILED: {}\n", fault);
   if (!r.ok()) return;
-  if (r.total().refused() != 0) {
-    fmt::print("ok: nothing lost without a name, nothing altered; {} refused\n",
-               r.total().refused());
+  if (r.total().refused() != 0 || r.total().missed() != 0) {
+    fmt::print(
+        "ok: nothing lost without a name, nothing altered; refused: {} sent from here, {} to "
+        "here\n",
+        r.total().refused(), r.total().missed());
   } else {
     fmt::print("ok: every datagram arrived, unaltered\n");
   }

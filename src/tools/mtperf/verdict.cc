@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "network/packet.h"
 
 namespace mtl::mtperf {
@@ -14,7 +16,7 @@ using mtlink::perf::PeerReport;
 /// and ours are the shortest packets, so what stops only longer ones is a link's MTU.
 std::string cause(const PeerReport& peer, std::uint32_t self) {
   if (peer.refused() == 0) {
-    return "and nobody has told why: `mtctl show drops` on the nodes of the path";
+    return "nobody has told why: see `mtctl show drops` on the nodes of the path";
   }
   const std::string who =
       peer.refused_by() == self ? "this endpoint" : fmt::format("node {}", peer.refused_by());
@@ -35,8 +37,9 @@ std::string cause(const PeerReport& peer, std::uint32_t self) {
 std::vector<std::string> complaints(const DatagramReport& report) {
   std::vector<std::string> all;
   for (const PeerReport& peer : report.peers()) {
-    if (peer.finished() && peer.sent() != 0 && peer.delivered() == 0) {
-      all.push_back(fmt::format("none of the {} datagrams to node {} arrived: {}", peer.sent(),
+    // Other content here is other content there, most likely: that is said below.
+    if (peer.finished() && peer.sent() != 0 && peer.delivered() == 0 && peer.altered() == 0) {
+      all.push_back(fmt::format("none of the {} datagrams to node {} arrived; {}", peer.sent(),
                                 peer.node(), cause(peer, report.node())));
     }
     if (peer.finished() && peer.received() == 0 && peer.lost() == 0) {
@@ -44,13 +47,15 @@ std::vector<std::string> complaints(const DatagramReport& report) {
           "node {} got nothing through to here: nothing was received that could be checked",
           peer.node()));
     }
-    if (peer.lost() != 0) {
+    // What came with other content counts as lost, too, unless it came a second time.
+    const std::uint64_t never_came = peer.lost() - std::min(peer.lost(), peer.altered());
+    if (never_came != 0) {
       all.push_back(fmt::format(
           "{} datagrams of node {} were lost without a name: they have not come, and it was not "
           "told why. `mtctl show drops` on the nodes of the path tells. A node tells of 1,000 "
           "drops a second at most (N11), so after a burst of them the rest is counted there only; "
           "what a node held that died is counted nowhere",
-          peer.lost(), peer.node()));
+          never_came, peer.node()));
     }
     if (peer.altered() != 0) {
       all.push_back(

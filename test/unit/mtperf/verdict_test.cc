@@ -46,6 +46,19 @@ TEST(Verdict, SomeRefusedUnderANameAreNoComplaint) {
   EXPECT_THAT(complaints(run.report), IsEmpty());
 }
 
+TEST(Verdict, OtherContentIsOneFaultAndNotALossBesides) {
+  Ended run;
+  run.peer.set_delivered(0);
+  run.peer.set_received(0);
+  run.peer.set_lost(10);
+  run.peer.set_altered(10);
+  EXPECT_THAT(complaints(run.report),
+              ElementsAre(AllOf(HasSubstr("10 datagrams of node 102"), HasSubstr("--seed"))));
+  run.peer.set_lost(13);
+  EXPECT_THAT(complaints(run.report),
+              ElementsAre(HasSubstr("3 datagrams of node 102 were lost"), HasSubstr("--seed")));
+}
+
 TEST(Verdict, AllTooLongForThePathIsNotOkAndSaysSo) {
   Ended run;
   run.refused(10, 1, "no_route");

@@ -90,6 +90,16 @@ class Starting(OneCable):
         self.refused(labs.node(1, labs.port(0, "p0", 2)), "p0", "CAP_NET_RAW",
                      prefix=("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw", "--"))
 
+    def test_too_few_files(self):
+        # DPDK would abort the process.
+        self.refused(labs.node(1, labs.slot(0, 11)), "ulimit -n", "16", prefix=("prlimit", "--nofile=16", "--"))
+
+    def test_seeds_that_cannot_be_counted(self):
+        for seeds in ("-1", "+1", "18446744073709551615", "18446744073709551616", "5..4", "1..", "1...2", ""):
+            done = labs.run([self.lab.program("mtsim"), "--seeds", seeds], check=False)
+            self.assertEqual(2, done.returncode, (seeds, done.stdout))
+            self.assertIn("--seeds", done.stderr)
+
     def test_slots_alone_need_no_capability(self):
         switch = self.lab.switch("slots", labs.node(1, labs.slot(0, 11)), ns="sw")
         drop = ("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw", "--")

@@ -271,10 +271,11 @@ class Lab:
             run(["ip", "netns", "add", self.full(name)])
             run(["ip", "-n", self.full(name), "link", "set", "lo", "up"])
 
-    def veth(self, one, other, mtu=1500):
-        """A cable between two (namespace, interface), up."""
+    def veth(self, one, other, mtu=1500, index=None):
+        """A cable between two (namespace, interface), up. `index`: of the first one."""
         (ns_a, if_a), (ns_b, if_b) = one, other
-        run(["ip", "link", "add", "name", if_a, "mtu", mtu, "netns", self.full(ns_a), "type", "veth",
+        number = ["index", index] if index else []
+        run(["ip", "link", "add", "name", if_a, *number, "mtu", mtu, "netns", self.full(ns_a), "type", "veth",
              "peer", "name", if_b, "mtu", mtu, "netns", self.full(ns_b)])
         for ns, interface in (one, other):
             # No IPv6 of the kernel's own on the wire: the frames that are counted are the link's.

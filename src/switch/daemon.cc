@@ -23,7 +23,7 @@
 #include "phy/dpdk/eal.h"
 #include "runtime/clock.h"
 #include "switch/event_log.h"
-#include "switch/media.h"
+#include "switch/media/media.h"
 #include "switch/node_host.h"
 #include "switch/node_target.h"
 #include "switch/sd_notify.h"
@@ -110,7 +110,6 @@ class Daemon::Impl {
   std::string version_;
   Log& log_;
   EventLog event_log_;
-  MediaPlan media_plan_;
   Bell bell_;
   runtime::Clock clock_;
   std::unique_ptr<phy::Eal> eal_;
@@ -129,6 +128,7 @@ class Daemon::Impl {
   asio::steady_timer sampling_{io_};
   std::optional<control::ListeningSocket> socket_;  ///< until it is served
   std::unique_ptr<control::Server> server_;
+  std::chrono::steady_clock::time_point revive_at_{};
   std::uint64_t events_lost_ = 0;
   std::uint64_t echoes_lost_ = 0;
   bool stopping_ = false;
@@ -142,9 +142,9 @@ Result<void> Daemon::Impl::start() {
   auto socket = control::ListeningSocket::open(plan_.socket);
   if (!socket) return socket.error();
   socket_.emplace(std::move(*socket));
-  auto media = plan_media(plan_);  // what is missing is named before anything starts
+  auto media = Media::check(plan_, log_);  // what is missing is named before anything starts
   if (!media) return media.error();
-  media_plan_ = std::move(*media);
+  media_ = std::move(*media);
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may leave
   // Before EAL and the workers make their threads: a signal is the control thread's to take.
   signals_.add(SIGTERM);
@@ -163,8 +163,8 @@ Result<void> Daemon::Impl::start_eal() {
   for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
     config.workers.push_back(plan_.runtime.cpus.empty() ? phy::CpuList{}
                                                         : phy::CpuList{plan_.runtime.cpus[w]});
-    bytes += phy::MbufPool::memory({plan_.buffers.receive_by_worker[w], media_plan_.room, 1});
-    bytes += phy::MbufPool::memory({BufferPlan::kOwn, media_plan_.room, 1});
+    bytes += phy::MbufPool::memory({plan_.buffers.receive_by_worker[w], media_->room(), 1});
+    bytes += phy::MbufPool::memory({BufferPlan::kOwn, media_->room(), 1});
   }
   const auto needed = static_cast<std::uint32_t>((bytes + kMebibyte - 1) / kMebibyte);
   config.memory_mib = std::max(plan_.runtime.memory_mib, needed);
@@ -183,10 +183,10 @@ Result<void> Daemon::Impl::start_eal() {
 
 Result<void> Daemon::Impl::make_pools() {
   for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
-    auto receive = phy::MbufPool::create({plan_.buffers.receive_by_worker[w], media_plan_.room, 1});
+    auto receive = phy::MbufPool::create({plan_.buffers.receive_by_worker[w], media_->room(), 1});
     if (!receive) return receive.error();
     receive_pools_.push_back(std::move(*receive));
-    auto own = phy::MbufPool::create({BufferPlan::kOwn, media_plan_.room, 1});
+    auto own = phy::MbufPool::create({BufferPlan::kOwn, media_->room(), 1});
     if (!own) return own.error();
     own_pools_.push_back(std::move(*own));
   }
@@ -203,9 +203,7 @@ std::vector<phy::MbufPool*> Daemon::Impl::all_pools() const {
 Result<void> Daemon::Impl::build_node() {
   std::vector<phy::MbufPool*> receive;
   for (const auto& pool : receive_pools_) receive.push_back(pool.get());
-  auto media = Media::open(plan_, media_plan_, receive, log_);
-  if (!media) return media.error();
-  media_ = std::move(*media);
+  if (auto opened = media_->open(plan_, receive); !opened) return opened;
   auto table = network::RouteTable::build(plan_.routes, plan_.ports.size());
   if (!table) return table.error();
 
@@ -315,6 +313,11 @@ void Daemon::Impl::sample_later() {
   sampling_.async_wait([this](const error_code& error) {
     if (error) return;
     media_->sample();
+    const auto wall = std::chrono::steady_clock::now();
+    if (wall >= revive_at_) {
+      revive_at_ = wall + kSampleInterval;
+      media_->revive();
+    }
     for (const PortPlan& port : plan_.ports) {
       event_log_.untold(port.port, host_->untold(port.port));
     }
@@ -374,8 +377,9 @@ void Daemon::Impl::rearm() {
   });
 }
 
-/// An interface is there again under the name of one that was deleted: the worker lets go of the
-/// old one, it is closed, and the new one takes its place. All ports on it have one worker.
+/// A device was lost and may be there again, as an interface under the name of one that was
+/// deleted: the worker lets go of the old one, it is closed, and the new one takes its place. All
+/// ports on it have one worker. What is tried again and again in vain is said once.
 void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
   const PortId first = ports.front();
   const auto detach = [ports](ShardHost& host, Time now) {
@@ -383,16 +387,17 @@ void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
   };
   host_->post(first, detach, [this, ports, first] {
     if (stopping_) return;
+    const std::string before = media_->fault(first);
     const bool opened = media_->reopen(first);
+    const std::string fault = media_->fault(first);
     std::vector<phy::Port*> media;
     for (const PortId port : ports) {
       const std::string& name = plan_.ports[port.value()].name;
       media.push_back(media_->port(port));
       if (opened) {
         log_.info("port opened again", {{"port", name}});
-      } else {
-        log_.warning("port cannot be opened again",
-                     {{"port", name}, {"fault", media_->fault(port)}});
+      } else if (fault != before) {
+        log_.warning("port cannot be opened again", {{"port", name}, {"fault", fault}});
       }
     }
     if (!opened) return;

@@ -11,7 +11,7 @@
 #include "switch/config/node_config.h"
 #include "switch/echo_book.h"
 #include "switch/log.h"
-#include "switch/media.h"
+#include "switch/media/media.h"
 #include "switch/node_host.h"
 #include "switch/state_message.h"
 

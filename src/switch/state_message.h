@@ -10,7 +10,7 @@
 #include "mtlink/control.pb.h"
 #include "network/route_table.h"
 #include "runtime/worker.h"
-#include "switch/media.h"
+#include "switch/media/media.h"
 #include "switch/reading.h"
 
 /// A node's state as the control API tells it, made of what the workers read and of what the daemon

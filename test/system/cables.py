@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Cables pulled and plugged, and interfaces deleted and made anew, under load."""
 
+import pathlib
+import sys
+
 import cases
 import lab as labs
 from cases import wait_until
 
+INTRUDER = pathlib.Path(__file__).with_name("intruder.py")
 TRUNKS = ("t0", "t1")
 
 
@@ -25,6 +29,26 @@ class Path(cases.LabCase):
         for switch in switches:
             switch.wait_up(0)
         self.assert_books(*switches)
+
+
+class Refused(cases.LabCase):
+    def test_what_refused_an_interface_goes_and_no_event_of_the_kernels_tells(self):
+        index = 4321
+        self.lab.netns("sw1", "wire")
+        self.lab.veth(("sw1", "trunk"), ("wire", "far"))
+        self.lab.veth(("sw1", "other"), ("wire", "far2"))
+        switch = self.lab.switch("sw1", labs.node(1, labs.port(0, "trunk", 2))).start()
+        self.lab.delete_link("sw1", "trunk")
+        # The driver's fanout group: process number xor interface index. The kernel lets none span two interfaces.
+        group = (switch.json("show", "node")["pid"] ^ index) & 0xFFFF
+        holder = self.lab.start("holder", [sys.executable, INTRUDER, "fanout", "other", group], ns="sw1")
+        wait_until("the group is held", lambda: "held" in holder.out.read_text())
+        self.lab.veth(("sw1", "trunk"), ("wire", "far"), index=index)
+        wait_until("the fault names the group", lambda: f"group {group}" in switch.port(0)["fault"])
+        holder.kill()
+        wait_until("the port works", lambda: switch.port(0)["fault"] == "" and switch.port(0)["carrier"])
+        # It was tried again and again, and said once.
+        self.assertEqual(1, switch.process.err.read_text().count("cannot be opened again"))
 
 
 class TwoTrunks(cases.LabCase):

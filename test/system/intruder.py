@@ -5,6 +5,7 @@ usage: intruder.py epoch INTERFACE SOURCE             the epoch in the next fram
        intruder.py frames INTERFACE SOURCE TARGET WHAT COUNT [EPOCH]
                    sends COUNT frames of EtherType 0x88B5; WHAT: random malformed bad_header_crc stale init
        intruder.py vlans INTERFACE COUNT              the VLAN of each of so many of our frames that come in; 0: none
+       intruder.py fanout INTERFACE GROUP             holds a packet socket there in the fanout group, until it is ended
        intruder.py scribble SOCKET NODE SECONDS       claims a slot and writes noise into its memory
 
 The bytes are those of the protocol page, made here, without the code that they are to be tried on."""
@@ -20,6 +21,7 @@ import time
 ETHER_TYPE = 0x88B5
 VERSION, STATUS, INIT = 1, 1, 3
 ETH_P_ALL, SOL_PACKET, PACKET_AUXDATA, TP_STATUS_VLAN_VALID = 3, 263, 8, 16  # linux/if_ether.h, if_packet.h
+PACKET_FANOUT, PACKET_FANOUT_HASH = 18, 0
 
 
 def crc_table():
@@ -102,6 +104,14 @@ def vlans(interface, count):
                 print(tci & 0xFFF if status & TP_STATUS_VLAN_VALID else 0)
 
 
+def fanout(interface, group):
+    raw = open_raw(interface)
+    raw.setsockopt(SOL_PACKET, PACKET_FANOUT, group | PACKET_FANOUT_HASH << 16)
+    print("held", flush=True)
+    while True:
+        time.sleep(3600)
+
+
 def send_frames(interface, source, target, what, count, epoch):
     raw = open_raw(interface)
     draw = random.Random(what)
@@ -157,6 +167,8 @@ def main():
         send_frames(interface, source, target, what, int(count), int(epoch[0]) if epoch else 0)
     elif command == "vlans":
         vlans(rest[0], int(rest[1]))
+    elif command == "fanout":
+        fanout(rest[0], int(rest[1]))
     elif command == "scribble":
         scribble(rest[0], int(rest[1]), float(rest[2]))
 

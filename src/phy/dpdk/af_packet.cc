@@ -164,13 +164,12 @@ std::string devargs(const AfPacketPlan& plan) {
 }
 
 /// What can be behind an attach() that failed, where plan_af_packet() found nothing.
-Error refused(const AfPacketPlan& plan, const Error& error) {
+Error refused(const AfPacketPlan& plan) {
   // As net_af_packet numbers the fanout group that it puts its sockets into. The kernel lets no
   // group span two interfaces; other processes' groups in the namespace count.
   const int group = (::getpid() ^ plan.interface.index) & 0xFFFF;
   return fault_of(plan.config,
-                  "was refused by net_af_packet (" + error.message + "); either fanout group " +
-                      std::to_string(group) +
+                  "was refused by net_af_packet: either fanout group " + std::to_string(group) +
                       " (process number xor interface index) is another interface's already, as "
                       "can be when two programs start together: start again, or give the "
                       "interfaces other indices (`ip link add ... index N`); or the kernel lacks "
@@ -256,7 +255,7 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
   const auto id = attach(devargs(plan));
   if (!id) {
     ::close(*address_fd);
-    return refused(plan, id.error());
+    return refused(plan);
   }
   EthdevOptions options;
   options.device = plan.interface.name;

@@ -1,0 +1,215 @@
+#include "switch/media/media.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace mtl::switchd {
+namespace {
+
+/// The sentence with the port in front: "port p1: interface x is down: ...".
+Error at_port(const PortPlan& plan, const Error& error) {
+  return Error{"port " + plan.name + ": " + error.message};
+}
+
+/// What tells the frames of `ports` apart; empty: a single port, whose are all without a tag.
+std::vector<phy::Share> shares(const Plan& plan, const std::vector<PortId>& ports) {
+  std::vector<phy::Share> out;
+  out.reserve(ports.size());
+  for (const PortId id : ports) {
+    out.push_back(share_of(plan.node.ports[id.value()].link, plan.ports[id.value()]));
+  }
+  if (out.size() == 1 && !out.front().vlan) out.clear();
+  return out;
+}
+
+void add(const DropReading& more, DropReading& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += more[i];
+}
+
+}  // namespace
+
+// --- opening ---
+
+Result<std::unique_ptr<Media>> Media::check(const Plan& plan, Log& log) {
+  std::unique_ptr<Media> out(new Media(log));
+  out->room_ = plan.buffers.room;
+  out->entries_.resize(plan.ports.size());
+  for (const PortPlan& port : plan.ports) {
+    if (std::holds_alternative<SlotDevice>(port.device)) continue;
+    if (port.first_on_device != port.port) continue;
+    if (auto added = out->add_place(plan, port.port); !added) return at_port(port, added.error());
+  }
+  return out;
+}
+
+Result<void> Media::add_place(const Plan& plan, PortId first) {
+  auto place = std::make_unique<Place>();
+  place->device = make_media_device(plan, first);
+  place->ports = ports_on_device(plan, first);
+  place->shares = shares(plan, place->ports);
+  place->ether_type = plan.node.ports[first.value()].link.ether_type;
+  if (auto checked = place->device->check(); !checked) return checked;
+  room_ = std::max(room_, place->device->room());
+  for (const PortId port : place->ports) entries_[port.value()].place = place.get();
+  places_.push_back(std::move(place));
+  return {};
+}
+
+Result<void> Media::open(const Plan& plan, const std::vector<phy::MbufPool*>& pools) {
+  auto monitor =
+      phy::CarrierMonitor::open([this](const phy::InterfaceState& state) { interface_is(state); });
+  if (!monitor) return monitor.error();
+  monitor_ = std::move(*monitor);
+  for (const PortPlan& port : plan.ports) {
+    phy::MbufPool& pool = *pools[plan.node.ports[port.port.value()].shard.value()];
+    Entry& entry = entries_[port.port.value()];
+    Result<void> opened;
+    if (entry.place == nullptr) {
+      opened = open_slot(port, entry, pool);
+    } else if (port.first_on_device == port.port) {
+      opened = open_place(*entry.place, pool);
+    }
+    if (!opened) return at_port(port, opened.error());
+  }
+  for (const auto& place : places_) {
+    if (!place->device->interface().empty()) monitor_->watch(place->device->interface());
+  }
+  return {};
+}
+
+Result<void> Media::open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool) {
+  phy::LocalPortConfig config;
+  config.name = plan.name;
+  config.ring_bytes = std::get<SlotDevice>(plan.device).ring_bytes;
+  config.max_frame = plan.max_frame;
+  auto port = phy::LocalPort::create(config, pool);
+  if (!port) return port.error();
+  entry.local = std::move(*port);
+  entry.port = entry.local.get();
+  return {};
+}
+
+Result<void> Media::open_place(Place& place, phy::MbufPool& pool) {
+  place.pool = &pool;
+  if (auto opened = place.device->open(pool); !opened) return opened;
+  give_ports(place);
+  return {};
+}
+
+void Media::give_ports(Place& place) {
+  phy::Port& port = *place.device->port();
+  if (!place.shares.empty()) {
+    place.shared = std::make_unique<phy::SharedDevice>(port, place.ether_type, place.shares);
+  }
+  for (std::size_t i = 0; i < place.ports.size(); ++i) {
+    entries_[place.ports[i].value()].port =
+        place.shared != nullptr ? &place.shared->port(i) : &port;
+  }
+}
+
+/// The ports are nobody's any more; what was dropped stays known.
+void Media::close(Place& place) {
+  add(place.own_drops(), place.before);
+  for (const PortId port : place.ports) entries_[port.value()].port = nullptr;
+  place.shared.reset();
+  place.device->close();
+}
+
+// --- what is known ---
+
+/// What no port of the device counts: the driver's and the kernel's, and of a shared one its own.
+DropReading Media::Place::own_drops() const {
+  DropReading out = device->drops();
+  if (shared != nullptr) {
+    add(read(device->port()->counters().drops), out);
+    add(read(shared->counters().drops), out);
+  }
+  return out;
+}
+
+std::optional<Mac> Media::device_mac(PortId port) const {
+  const Place* place = entries_[port.value()].place;
+  if (place == nullptr) return std::nullopt;
+  return place->device->mac();
+}
+
+DropReading Media::device_drops(PortId port) const {
+  const Place* place = entries_[port.value()].place;
+  DropReading out{};
+  if (place == nullptr || !place->shares.empty()) return out;
+  out = place->before;
+  add(place->own_drops(), out);
+  return out;
+}
+
+std::vector<Media::SharedReading> Media::shared_devices() const {
+  std::vector<SharedReading> out;
+  for (const auto& place : places_) {
+    if (place->shares.empty()) continue;
+    SharedReading& reading = out.emplace_back();
+    reading.name = place->device->name();
+    reading.ports = place->ports;
+    reading.drops = place->before;
+    add(place->own_drops(), reading.drops);
+  }
+  return out;
+}
+
+std::string Media::fault(PortId port) const {
+  const Place* place = entries_[port.value()].place;
+  if (place == nullptr) return {};
+  return place->open() ? place->device->fault() : place->fault;
+}
+
+// --- watching ---
+
+void Media::watch() {
+  if (const auto result = monitor_->process(); !result) {
+    log_.error("cannot follow interfaces any more", {{"error", result.error().message}});
+  }
+}
+
+void Media::interface_is(const phy::InterfaceState& state) {
+  for (const auto& place : places_) {
+    if (place->device->interface() != state.name) continue;
+    place->device->follow(state);
+    revive(*place);
+  }
+}
+
+void Media::revive() {
+  for (const auto& place : places_) revive(*place);
+}
+
+void Media::revive(Place& place) {
+  if (place.reopening || !reopen_ || !place.device->wants_reopening()) return;
+  place.reopening = true;
+  reopen_(place.ports);
+}
+
+bool Media::reopen(PortId port) {
+  Place& place = *entries_[port.value()].place;
+  place.reopening = false;
+  close(place);  // first: a driver would not open the name twice
+  auto opened = place.device->check();
+  if (opened) opened = place.device->open(*place.pool);
+  if (!opened) {
+    place.fault = opened.error().message;
+    return false;
+  }
+  place.fault.clear();
+  give_ports(place);
+  return true;
+}
+
+void Media::sample() {
+  for (const auto& place : places_) place->device->sample();
+}
+
+bool Media::samples_carrier() const {
+  return std::any_of(places_.begin(), places_.end(),
+                     [](const auto& place) { return place->device->samples_carrier(); });
+}
+
+}  // namespace mtl::switchd

@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,10 @@ Host this_host() {
     for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(cpu, &set)) host.cpus.push_back(cpu);
     }
+  }
+  struct sysinfo system {};
+  if (::sysinfo(&system) == 0) {
+    host.memory_mib = (std::uint64_t{system.totalram} * system.mem_unit) >> 20;
   }
   host.longest_frame = longest_frame;
   return host;

@@ -202,6 +202,18 @@ void Planner::plan_sizes() {
                   "is " + std::to_string(runtime.memory_mib()) + ", but the buffers need " +
                       std::to_string(need) +
                       "; give that much, leave it out, or lower capacity or mtu");
+  } else if (host_.memory_mib != 0 && plan_.runtime.memory_mib > host_.memory_mib) {
+    const std::string have = " MiB, and this machine has " + std::to_string(host_.memory_mib);
+    const std::string wanted = std::to_string(plan_.runtime.memory_mib) + have;
+    if (runtime.has_memory_mib()) {
+      problems_.add("runtime.memory_mib", "is " + wanted + "; leave it out for the " +
+                                              std::to_string(need) + " that the buffers need");
+    } else if (runtime.has_buffers()) {
+      problems_.add("runtime.buffers", "is " + std::to_string(runtime.buffers()) +
+                                           ", which needs " + wanted + "; lower it");
+    } else {
+      problems_.add("", "the buffers need " + wanted + "; lower capacity or mtu");
+    }
   }
 }
 

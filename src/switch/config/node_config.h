@@ -33,12 +33,15 @@ inline constexpr std::uint32_t kUsualFrame = 1514;
 struct Host {
   /// CPUs that the process may use; empty: not checked.
   std::vector<std::uint32_t> cpus;
+  /// Memory that the machine has; 0: not checked.
+  std::uint64_t memory_mib = 0;
   /// Longest untagged frame that a Linux interface carries, bytes; an Error if there is no such
   /// interface. Empty: not asked, and kUsualFrame assumed.
   std::function<Result<std::uint32_t>(const std::string& interface)> longest_frame;
 };
 
-/// The CPUs of this process's affinity, and the interfaces of its network namespace.
+/// The CPUs of this process's affinity, the machine's memory, and the interfaces of its network
+/// namespace.
 Host this_host();
 
 struct AfPacketDevice {

@@ -85,6 +85,13 @@ Result<phy::ImpairmentConfig> plan_impairment(const mtlink::config::Impairment& 
 }
 
 void PortPlanner::plan() {
+  const std::size_t all = static_cast<std::size_t>(config_.ports_size()) +
+                          static_cast<std::size_t>(config_.slots_size());
+  if (all > kMaxPorts) {
+    problems_.add("", "the node has " + std::to_string(all) + " ports and slots; at most " +
+                          std::to_string(kMaxPorts));
+    return;
+  }
   for (int i = 0; i < config_.ports_size(); ++i) port(config_.ports(i), item("ports", i));
   for (int i = 0; i < config_.slots_size(); ++i) slot(config_.slots(i), item("slots", i));
   if (config_.ports().empty() && config_.slots().empty()) {

@@ -1,7 +1,5 @@
 #include "switch/config/problems.h"
 
-#include <algorithm>
-
 #include "switch/config/node_config.h"
 
 namespace mtl::switchd {
@@ -12,9 +10,7 @@ std::string Problems::sentence(const std::string& path, const std::string& what)
 
 void Problems::add(const std::string& path, const std::string& what) {
   std::string text = sentence(path, what);
-  if (std::find(problems_.begin(), problems_.end(), text) == problems_.end()) {
-    problems_.push_back(std::move(text));
-  }
+  if (said_.insert(text).second) problems_.push_back(std::move(text));
 }
 
 void Problems::warn(const std::string& path, const std::string& what) {

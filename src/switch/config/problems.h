@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -33,6 +34,7 @@ class Problems {
 
   const control::Locations& locations_;
   std::vector<std::string> problems_;
+  std::unordered_set<std::string> said_;  ///< the same
   std::vector<std::string> warnings_;
 };
 

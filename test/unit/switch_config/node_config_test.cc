@@ -23,10 +23,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// A machine with two CPUs and interfaces of known frame length.
+/// A machine with two CPUs, 8 GiB, and interfaces of known frame length.
 Host host() {
   Host h;
   h.cpus = {0, 1};
+  h.memory_mib = 8192;
   h.longest_frame = [](const std::string& interface) -> Result<std::uint32_t> {
     static const std::map<std::string, std::uint32_t> known{
         {"va", 1514}, {"vb", 1514}, {"jumbo", 9014}, {"huge", 65535}, {"tiny", 90}};
@@ -919,9 +920,27 @@ TEST(NodeConfig, AnEndpointsOwnFileWorksToo) {
   EXPECT_EQ(plan.routes, (std::vector<Route>{{node(1), {{hop(0, 0)}}}, {node(2), {{hop(0, 0)}}}}));
 }
 
-TEST(Host, KnowsItsCpusAndInterfaces) {
+TEST(NodeConfig, MoreMemoryThanTheMachineHasIsRefused) {
+  EXPECT_THAT(error("node: 1\n" + kPort + "runtime { memory_mib: 8193 }\n"),
+              StartsWith("lab.textproto:3:11: runtime.memory_mib is 8193 MiB, and this machine has "
+                         "8192; leave it out for the "));
+  // A million buffers of 2 KiB and their heads: 2.4 GiB. Ten millions: 24.
+  good("node: 1\n" + kPort + "runtime { buffers: 1000000 }\n");
+  EXPECT_THAT(error("node: 1\n" + kPort + "runtime { buffers: 10000000 }\n"),
+              AllOf(StartsWith("lab.textproto:3:11: runtime.buffers is 10000000, which needs "),
+                    HasSubstr(" MiB, and this machine has 8192; ")));
+}
+
+TEST(NodeConfig, ALongListOfSlotsIsRefusedAtOnce) {
+  std::string text = "node: 1\n";
+  for (int i = 0; i < 257; ++i) text += "slots { port: 0 }\n";
+  EXPECT_EQ(error(text), "lab.textproto: the node has 257 ports and slots; at most 256");
+}
+
+TEST(Host, KnowsItsCpusMemoryAndInterfaces) {
   const Host here = this_host();
   EXPECT_FALSE(here.cpus.empty());
+  EXPECT_GT(here.memory_mib, 16U);
   const auto missing = here.longest_frame("no-such-if");
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("there is no interface \"no-such-if\""));

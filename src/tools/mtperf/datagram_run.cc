@@ -228,7 +228,7 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
       peer.greeted = true;
       break;
     case Kind::kData:
-      if (peer.run == header->run) on_data(peer, *header, datagram.payload);
+      if (peer.run == header->run) on_data(peer, *header, datagram);
       break;
     case Kind::kEnd:
       if (peer.run != header->run) break;
@@ -254,7 +254,8 @@ void DatagramRun::on_datagram(const endpoint::Datagram& datagram) {
   }
 }
 
-void DatagramRun::on_data(Peer& peer, const Header& header, std::span<const std::byte> payload) {
+void DatagramRun::on_data(Peer& peer, const Header& header, const endpoint::Datagram& datagram) {
+  const std::span<const std::byte> payload = datagram.payload;
   const std::uint64_t stream = stream_of(peer.node);
   const std::size_t size = size_of(stream, header.number, options_.size_least, options_.size_most);
   if (payload.size() != size || !content_ok(stream, header.number, payload.subspan(kHeaderBytes))) {
@@ -262,6 +263,8 @@ void DatagramRun::on_data(Peer& peer, const Header& header, std::span<const std:
     return;
   }
   if (peer.arrivals.add(header.number) == Arrivals::What::kCopy) return;
+  peer.order.add(datagram.entropy, header.number);
+  if (datagram.congested) ++peer.marked;
   const Time now = endpoint_.clock().now();
   if (peer.received_bytes != 0) {
     peer.longest_gap = std::max(peer.longest_gap, now - peer.last_arrival);
@@ -312,6 +315,8 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     p.set_missed(peer.explained());
     p.set_altered(peer.altered);
     p.set_out_of_order(peer.arrivals.out_of_order());
+    p.set_out_of_order_in_flow(peer.order.out_of_order());
+    p.set_marked(peer.marked);
     p.set_longest_gap_us(static_cast<std::uint64_t>(peer.longest_gap / 1us));
     all_finished = all_finished && peer.finished && peer.total;
     t.set_sent(t.sent() + p.sent());
@@ -325,6 +330,8 @@ mtlink::perf::DatagramReport DatagramRun::report(Duration sending) const {
     t.set_missed(t.missed() + p.missed());
     t.set_altered(t.altered() + p.altered());
     t.set_out_of_order(t.out_of_order() + p.out_of_order());
+    t.set_out_of_order_in_flow(t.out_of_order_in_flow() + p.out_of_order_in_flow());
+    t.set_marked(t.marked() + p.marked());
     t.set_longest_gap_us(std::max(t.longest_gap_us(), p.longest_gap_us()));
   }
   t.set_finished(all_finished);

@@ -53,6 +53,8 @@ class DatagramRun {
     // Receiving.
     std::optional<std::uint64_t> run;  ///< the peer's, by its HELLO
     Arrivals arrivals;
+    FlowOrder order;
+    std::uint64_t marked = 0;  ///< of those received, with CE (N12)
     std::uint64_t received_bytes = 0;
     std::uint64_t altered = 0;
     Time last_arrival{};
@@ -67,7 +69,7 @@ class DatagramRun {
   };
 
   void on_datagram(const endpoint::Datagram& datagram);
-  void on_data(Peer& peer, const Header& header, std::span<const std::byte> payload);
+  void on_data(Peer& peer, const Header& header, const endpoint::Datagram& datagram);
   void on_refusal(const endpoint::Refusal& refusal);
   bool tell(Peer& peer, Kind kind, std::uint64_t number, std::uint64_t extra = 0);
   bool greet(const volatile std::sig_atomic_t& stop);

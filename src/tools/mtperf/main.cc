@@ -91,16 +91,17 @@ std::string parse_size(const std::string& text, DatagramOptions& run) {
 
 void print_row(const std::string& name, const mtlink::perf::PeerReport& p, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(p.sent()) / seconds : 0;
-  fmt::print("{:>8} {:>11} {:>12.0f} {:>8} {:>11} {:>6} {:>8} {:>7} {:>10} {:>13.1f}\n", name,
-             p.sent(), rate, p.refused(), p.received(), p.lost(), p.altered(), p.copies(),
-             p.out_of_order(), static_cast<double>(p.longest_gap_us()) / 1000);
+  fmt::print("{:>8} {:>11} {:>12.0f} {:>8} {:>11} {:>6} {:>8} {:>7} {:>10} {:>8} {:>7} {:>13.1f}\n",
+             name, p.sent(), rate, p.refused(), p.received(), p.lost(), p.altered(), p.copies(),
+             p.out_of_order(), p.out_of_order_in_flow(), p.marked(),
+             static_cast<double>(p.longest_gap_us()) / 1000);
 }
 
 void print_report(const mtlink::perf::DatagramReport& r) {
   fmt::print("node {}, {:.3f} s of sending, seed {}\n", r.node(), r.seconds(), r.seed());
-  fmt::print("{:>8} {:>11} {:>12} {:>8} {:>11} {:>6} {:>8} {:>7} {:>10} {:>13}\n", "peer", "sent",
-             "sent/s", "refused", "received", "lost", "altered", "copies", "out of ord",
-             "longest gap ms");
+  fmt::print("{:>8} {:>11} {:>12} {:>8} {:>11} {:>6} {:>8} {:>7} {:>10} {:>8} {:>7} {:>13}\n",
+             "peer", "sent", "sent/s", "refused", "received", "lost", "altered", "copies",
+             "out of ord", "in flow", "marked", "longest gap ms");
   for (const auto& p : r.peers()) print_row(std::to_string(p.node()), p, r.seconds());
   print_row("total", r.total(), r.seconds());
   if (r.link_packets_back() != 0) {

@@ -80,6 +80,15 @@ bool Arrivals::has(std::uint64_t number) const {
   return number < next_ && (next_ - number > kWindow || seen_[number % kWindow]);
 }
 
+void FlowOrder::add(std::uint16_t entropy, std::uint64_t number) {
+  std::uint64_t& next = next_[entropy];
+  if (number < next) {
+    ++out_of_order_;
+  } else {
+    next = number + 1;
+  }
+}
+
 Arrivals::What Arrivals::add(std::uint64_t number) {
   if (number >= next_) {
     // Numbers passed over have not come: their places may hold those of a window ago.

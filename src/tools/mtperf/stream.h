@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
@@ -66,6 +67,19 @@ class Arrivals {
   std::uint64_t next_ = 0;  ///< one past the furthest
   std::uint64_t received_ = 0;
   std::uint64_t copies_ = 0;
+  std::uint64_t out_of_order_ = 0;
+};
+
+/// The order within each flow of one sender, copies left out.
+class FlowOrder {
+ public:
+  /// A datagram of flow `entropy` has come for the first time.
+  void add(std::uint16_t entropy, std::uint64_t number);
+  /// Those that came after a higher number of their flow.
+  std::uint64_t out_of_order() const { return out_of_order_; }
+
+ private:
+  std::unordered_map<std::uint16_t, std::uint64_t> next_;  ///< one past the furthest, by flow
   std::uint64_t out_of_order_ = 0;
 };
 

@@ -41,6 +41,19 @@ TEST(Arrivals, SaysWhatHasCome) {
   EXPECT_FALSE(a.has(4));
 }
 
+TEST(FlowOrder, EachFlowHasItsOwn) {
+  FlowOrder order;
+  order.add(1, 0);
+  order.add(2, 7);
+  order.add(1, 4);  // behind 7, which is of another flow
+  order.add(1, 8);
+  EXPECT_EQ(order.out_of_order(), 0u);
+  order.add(2, 5);
+  order.add(2, 6);  // behind 7, too, though ahead of 5
+  order.add(1, 9);
+  EXPECT_EQ(order.out_of_order(), 2u);
+}
+
 TEST(Payload, HeaderComesBack) {
   std::array<std::byte, 40> bytes{};
   encode({Kind::kEnd, 7, 0x1122334455667788, 9}, bytes);

@@ -29,7 +29,7 @@ _mtctl() {
   esac
   case "${words[*]}" in
     '') choices='show watch ping trace stats port impair rate routes --socket --json --version --help' ;;
-    show) choices='node ports links vcs routes drops workers memory' ;;
+    show) choices='node ports links vcs routes trunks drops workers memory' ;;
     watch*) choices='--count' ;;
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
     trace*) choices='--max-hops --partition --entropy' ;;

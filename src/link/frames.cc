@@ -122,6 +122,7 @@ bool Link::make_data(Time now, FrameOut& out) {
   queue_cells_[vc] -= cells;
   used_[vc] += cells;
   --queued_;
+  queued_bytes_ -= packet->length;
   if (packet->notes.own) --queued_own_;
   head_changed(vc, now);
   if (sender_.outstanding() == 0) {  // L17: armed while frames are unacknowledged

@@ -219,6 +219,7 @@ void Link::leave_up(DownReason reason) {
     while (!queues_[v].empty()) {
       Buffer* packet = queues_[v].pop();
       --queued_;
+      queued_bytes_ -= packet->length;
       if (packet->notes.own) --queued_own_;
       counters_.packets_back.add();
       owner_.packet_back(config_.port, packet);

@@ -81,6 +81,7 @@ struct Counters {
   Counter credit_stalls;    ///< times that a VC's head began to lack credit
   Counter ups;              ///< times that the link came UP
   std::array<Counter, static_cast<std::size_t>(DownReason::kCount)> downs;
+  std::array<Counter, kVcs> marked;  ///< packets that the owner set CE of, by VC (N12)
 };
 
 /// One end of one link: bring-up, sequence, CRC, replay and credits (protocol page, sections 1 to
@@ -114,6 +115,8 @@ class Link {
 
   /// Queues a packet on its notes' egress_vc. Takes the buffer. Only when usable() and can_take().
   void submit(Buffer* packet, Time now);
+  /// The owner set CE of a packet that it is about to submit on `vc` (N12).
+  void count_marked(Vc vc) { counters_.marked[vc.value()].add(); }
 
   /// `count` cells of VC `vc` of this port's receive buffer are free again (L20), of whatever
   /// session.
@@ -149,6 +152,8 @@ class Link {
   /// Packets queued and not yet sent, cells of them on a VC (by the peer's cell), frames
   /// unacknowledged.
   std::uint32_t queued() const { return queued_; }
+  /// Bytes of the packets queued.
+  std::uint64_t queued_bytes() const { return queued_bytes_; }
   std::uint32_t queued_cells(Vc vc) const { return queue_cells_[vc.value()]; }
   /// N12: cells queued on a VC beyond which a packet that follows is marked; the most there is:
   /// never.
@@ -286,6 +291,7 @@ class Link {
   std::uint8_t turn_ = 0;                 ///< VC to look at first (L25)
   std::uint32_t queued_ = 0;
   std::uint32_t queued_own_ = 0;
+  std::uint64_t queued_bytes_ = 0;
   Time replay_at_ = kNever;
   std::uint32_t timeouts_ = 0;  ///< in a row
   Time up_since_{};

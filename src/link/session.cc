@@ -186,6 +186,7 @@ void Link::submit(Buffer* packet, Time now) {
   queues_[vc].push(packet);
   queue_cells_[vc] += peer_cell_.cells(packet->length);
   ++queued_;
+  queued_bytes_ += packet->length;
   if (packet->notes.own) ++queued_own_;
   if (first) head_changed(vc, now);
 }

@@ -11,7 +11,20 @@ constexpr unsigned kCountBits = 16;
 
 }  // namespace
 
-Node::Node(NodeConfig config) : config_(std::move(config)), board_(config_.ports.size()) {
+const char* name(HopChoice choice) {
+  return choice == HopChoice::kHash ? "hash" : "shortest_queue";
+}
+
+Node::Node(NodeConfig config)
+    : config_(std::move(config)),
+      board_(config_.ports.size()),
+      trunks_(config_.trunks.begin(), config_.trunks.end()),
+      places_(config_.ports.size()) {
+  for (Trunk& trunk : trunks_) {
+    for (std::uint8_t lane = 0; lane < trunk.lanes().size(); ++lane) {
+      places_[trunk.lanes()[lane].port.value()] = {&trunk, lane};
+    }
+  }
   for (PortConfig& port : config_.ports) {
     if (!port.edge) continue;  // sorted, so that a lookup is a binary search
     std::sort(port.edge->nodes.begin(), port.edge->nodes.end());

@@ -16,6 +16,7 @@
 #include "network/packet.h"
 #include "network/port_board.h"
 #include "network/route_table.h"
+#include "network/trunk.h"
 
 namespace mtl::network {
 
@@ -32,27 +33,50 @@ struct PortConfig {
   ShardId shard;             ///< which shard owns it
 };
 
+/// How one of several usable hops is chosen (N8).
+enum class HopChoice : std::uint8_t {
+  kHash,           ///< by the flow's hash
+  kShortestQueue,  ///< the fewest bytes queued, of equal ones by the hash: not in order within a
+                   ///< flow
+};
+/// Its name in the control API: hash, shortest_queue.
+const char* name(HopChoice choice);
+
 struct NodeConfig {
   NodeId node;
   std::uint8_t hop_limit = kDefaultHopLimit;  ///< N6, of packets made here
   std::uint32_t own_limit = 256;              ///< N13: own packets in a link's queue
   std::vector<PortConfig> ports;              ///< port i at index i
   std::size_t shards = 1;
+  std::vector<TrunkConfig> trunks;
+  HopChoice hop_choice = HopChoice::kHash;
 };
 
-/// What belongs to the node and is shared by its shards: the configuration, the port board and the
-/// budget of echo errors. Outlives its shards. Thread safe.
+/// A port's place in a trunk.
+struct LanePlace {
+  Trunk* trunk = nullptr;  ///< nullptr: in none
+  std::uint8_t lane = 0;
+};
+
+/// What belongs to the node and is shared by its shards: the configuration, the port board, the
+/// trunks and the budget of echo errors. Outlives its shards. Thread safe, but for the trunks: each
+/// is for the shard that owns its lanes.
 class Node {
  public:
   explicit Node(NodeConfig config);
   const NodeConfig& config() const { return config_; }
   PortBoard& board() { return board_; }
+  /// In the configuration's order.
+  std::span<const Trunk> trunks() const { return trunks_; }
+  LanePlace place(PortId port) const { return places_[port.value()]; }
   /// N11: takes one of the 1,000 echo errors of the clock's second; false when none is left.
   bool take_error(Time now);
 
  private:
   NodeConfig config_;
   PortBoard board_;
+  std::vector<Trunk> trunks_;
+  std::vector<LanePlace> places_;         ///< by port
   std::atomic<std::uint64_t> errors_{0};  ///< second of the clock << 16 | made in it
 };
 
@@ -91,6 +115,7 @@ struct ShardCounters {
   DropCounters drops;
   Counter accepted;    ///< packets accepted from links (L13)
   Counter made;        ///< submits accepted for routing, replies, errors
+  Counter refused;     ///< submits that were not (N13), and stand in no book
   Counter acked;       ///< acknowledged by the next hop
   Counter delivered;   ///< taken by this node, answered requests included
   Counter passed_in;   ///< packets to be queued, from other shards
@@ -106,7 +131,7 @@ enum class Submit : std::uint8_t { kTaken, kQueueFull };
 
 /// The ports of a node that one worker owns, and the forwarding between them and to the ports of
 /// other shards (protocol page, section 4). Sans I/O, like Link. One thread.
-class Shard final : private link::Owner {
+class Shard final : private link::Owner, private LaneQueues {
  public:
   /// Makes the links of the node's ports that belong to shard `id`. `pool` gives buffers for echo
   /// errors; `node`, `owner`, `pool` outlive the shard.
@@ -155,12 +180,18 @@ class Shard final : private link::Owner {
   void packet_back(PortId port, Buffer* packet) override;
   void link_changed(PortId port) override;
   link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
+  // LaneQueues
+  std::uint64_t queued_bytes(PortId lane) const override {
+    return links_[lane.value()]->queued_bytes();
+  }
 
   struct Hop {
     PortId port;
     Vc vc;
   };
   std::optional<Hop> choose(const Buffer& packet, std::uint8_t layer) const;
+  bool can_take(Hop hop, const Buffer& packet) const;
+  std::uint32_t keep_shortest(std::span<const NextHop*> usable) const;
   bool send(Buffer* packet, const std::optional<Hop>& hop);
   void queue(Buffer* packet, Hop hop);
   std::optional<Drop> edge_in(PortId port, const Buffer& packet) const;
@@ -174,7 +205,9 @@ class Shard final : private link::Owner {
   void drop_with_error(Drop reason, EchoType type, Buffer* packet);
   void make_error(EchoType type, const Buffer& dropped);
   void finish(Buffer* packet);
-  void publish_own(PortId port);
+  void publish_longest(PortId port);
+  void publish_queue(PortId port);
+  bool tells_queue(const Buffer& packet) const { return packet.notes.own || by_queue_; }
 
   Node& node_;
   const NodeId self_;
@@ -184,6 +217,7 @@ class Shard final : private link::Owner {
   const RouteTable* table_ = nullptr;
   std::vector<PortId> ports_;
   std::vector<std::unique_ptr<link::Link>> links_;  ///< by port; nullptr: another shard's
+  const bool by_queue_;                             ///< N8 looks at queues
   ShardCounters counters_;
   Time now_{};
 };

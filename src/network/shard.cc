@@ -48,7 +48,8 @@ Shard::Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner)
       id_(id),
       pool_(pool),
       owner_(owner),
-      links_(node.config().ports.size()) {
+      links_(node.config().ports.size()),
+      by_queue_(node.config().hop_choice == HopChoice::kShortestQueue) {
   for (const PortConfig& port : node.config().ports) {
     if (port.shard != id) continue;
     ports_.push_back(port.link.port);
@@ -98,7 +99,7 @@ Time Shard::next_deadline() const {
 
 bool Shard::next_frame(PortId port, Time now, link::FrameOut& out) {
   const bool made = links_[port.value()]->next_frame(now, out);
-  if (made && out.packet != nullptr && out.packet->notes.own) publish_own(port);
+  if (made && out.packet != nullptr && tells_queue(*out.packet)) publish_queue(port);
   return made;
 }
 
@@ -115,7 +116,10 @@ Submit Shard::submit(Buffer* packet, Time now) {
     local(packet, kNoPort, make_vc(class_of(*packet), 0));
   } else {
     const auto hop = choose(*packet, 0);
-    if (hop && own_full(hop->port)) return Submit::kQueueFull;  // N13
+    if (hop && own_full(hop->port)) {  // N13
+      counters_.refused.add();
+      return Submit::kQueueFull;
+    }
     counters_.made.add();
     send(packet, hop);
   }
@@ -136,8 +140,7 @@ void Shard::from_shard(Buffer* packet, Time now) {
   }
   counters_.passed_in.add();
   const Hop hop{packet->notes.egress, packet->notes.egress_vc};
-  const link::Link& link = *links_[hop.port.value()];
-  if (link.usable() && link.can_take(packet->length, hop.vc)) {
+  if (can_take(hop, *packet)) {
     queue(packet, hop);
   } else {
     route_again(packet);  // the link left UP while the packet was on its way here
@@ -182,28 +185,39 @@ void Shard::packet_in(PortId port, Buffer* packet) {
 }
 
 void Shard::packet_acked(PortId port, Buffer* packet) {
-  (void)port;
+  if (Trunk* trunk = node_.place(port).trunk) trunk->gone(packet->notes.bucket);
   counters_.acked.add();
   finish(packet);
 }
 
 void Shard::packet_back(PortId port, Buffer* packet) {
-  if (packet->notes.own) publish_own(port);
+  if (Trunk* trunk = node_.place(port).trunk) trunk->gone(packet->notes.bucket);
+  if (tells_queue(*packet)) publish_queue(port);
   route_again(packet);
 }
 
 void Shard::link_changed(PortId port) {
+  publish_longest(port);
+  owner_.link_changed(port);
+}
+
+void Shard::publish_longest(PortId port) {
   const link::Link& link = *links_[port.value()];
+  Trunk::Longest longest{};
+  for (std::uint8_t v = 0; v < kVcs && link.usable(); ++v) {
+    // N7: ceil(length / cell) <= capacity, with at least one cell
+    longest[v] = std::min<std::uint32_t>(
+        link.link_mtu(), std::uint32_t{link.peer()->capacity[v]} * link.peer()->cell);
+  }
+  if (const LanePlace place = node_.place(port); place.trunk != nullptr) {
+    place.trunk->set_lane(place.lane, link.usable(), longest);
+    longest = place.trunk->longest();
+    port = place.trunk->leader();
+  }
   PortView& view = node_.board()[port];
   for (std::uint8_t v = 0; v < kVcs; ++v) {
-    std::uint32_t longest = 0;
-    if (link.usable()) {  // N7: ceil(length / cell) <= capacity, with at least one cell
-      longest = std::min<std::uint32_t>(
-          link.link_mtu(), std::uint32_t{link.peer()->capacity[v]} * link.peer()->cell);
-    }
-    view.longest[v].store(longest, std::memory_order_relaxed);
+    view.longest[v].store(longest[v], std::memory_order_relaxed);
   }
-  owner_.link_changed(port);
 }
 
 link::BringUp Shard::bring_up(PortId port, std::uint8_t last_epoch) {
@@ -216,23 +230,42 @@ link::BringUp Shard::bring_up(PortId port, std::uint8_t last_epoch) {
 std::optional<Shard::Hop> Shard::choose(const Buffer& packet, std::uint8_t layer) const {
   if (table_ == nullptr) return std::nullopt;
   const std::uint8_t packet_class = class_of(packet);
-  const PortBoard& board = node_.board();
   std::array<const NextHop*, RouteTable::kMaxHops> usable;
   for (const auto tier : table_->tiers(dst_of(packet))) {
     std::uint32_t n = 0;
     for (const NextHop& hop : tier) {
       const auto out = static_cast<std::uint8_t>(layer + hop.raise);
       if (out >= kLayers) continue;
-      const auto vc = make_vc(packet_class, out).value();
-      if (board[hop.port].longest[vc].load(std::memory_order_relaxed) >= packet.length) {
-        usable[n++] = &hop;
-      }
+      if (can_take({hop.port, make_vc(packet_class, out)}, packet)) usable[n++] = &hop;
     }
     if (n == 0) continue;
+    if (n > 1 && by_queue_) n = keep_shortest({usable.data(), n});
     const NextHop& hop = *usable[n == 1 ? 0 : pick(path_hash(packet.bytes(), self_), n)];
     return Hop{hop.port, make_vc(packet_class, static_cast<std::uint8_t>(layer + hop.raise))};
   }
   return std::nullopt;
+}
+
+/// Whether the link, or some lane of the trunk, is usable and its peer can take the packet (N7). Of
+/// this shard's own ports it is exact.
+bool Shard::can_take(Hop hop, const Buffer& packet) const {
+  const PortView& view = node_.board()[hop.port];
+  return view.longest[hop.vc.value()].load(std::memory_order_relaxed) >= packet.length;
+}
+
+/// N8 by the shortest queue: moves the hops with the fewest bytes queued to the front, and tells
+/// how many they are.
+std::uint32_t Shard::keep_shortest(std::span<const NextHop*> usable) const {
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint32_t kept = 0;
+  for (const NextHop* hop : usable) {
+    const auto bytes = node_.board()[hop->port].queued_bytes.load(std::memory_order_relaxed);
+    if (bytes > least) continue;
+    if (bytes < least) kept = 0;
+    least = bytes;
+    usable[kept++] = hop;
+  }
+  return kept;
 }
 
 /// The way out of N5, and the queue; false: dropped.
@@ -252,19 +285,25 @@ bool Shard::send(Buffer* packet, const std::optional<Hop>& hop) {
 void Shard::queue(Buffer* packet, Hop hop) {
   packet->notes.egress = hop.port;
   packet->notes.egress_vc = hop.vc;
-  link::Link* link = links_[hop.port.value()].get();
-  if (link == nullptr) {
+  if (links_[hop.port.value()] == nullptr) {
     counters_.passed_out.add();
     owner_.pass(node_.config().ports[hop.port.value()].shard, packet);
     return;
   }
+  PortId port = hop.port;
+  if (Trunk* trunk = node_.place(port).trunk) {
+    packet->notes.bucket = Trunk::bucket_of(path_hash(packet->bytes(), self_));
+    port = trunk->take(packet->notes.bucket, *this);
+  }
+  link::Link* link = links_[port.value()].get();
   if (link->queued_cells(hop.vc) > link->mark_cells() &&
       packet->pool->exclusive(*packet)) {  // N12; a device may still read a packet handed back
     packet->data[kFlags] |= std::byte{kFlagCe};
     counters_.marked.add();
+    link->count_marked(hop.vc);
   }
   link->submit(packet, now_);
-  if (packet->notes.own) publish_own(hop.port);
+  if (tells_queue(*packet)) publish_queue(port);
 }
 
 /// N9, and what comes too late from another shard.
@@ -294,9 +333,22 @@ bool Shard::own_full(PortId port) const {
   return node_.board()[port].queued_own.load(std::memory_order_relaxed) >= node_.config().own_limit;
 }
 
-void Shard::publish_own(PortId port) {
-  node_.board()[port].queued_own.store(links_[port.value()]->queued_own(),
-                                       std::memory_order_relaxed);
+void Shard::publish_queue(PortId port) {
+  std::uint32_t own = links_[port.value()]->queued_own();
+  std::uint64_t bytes = links_[port.value()]->queued_bytes();
+  if (const Trunk* trunk = node_.place(port).trunk) {
+    port = trunk->leader();
+    own = 0;
+    bytes = 0;
+    for (const Trunk::Lane& lane : trunk->lanes()) {
+      own += links_[lane.port.value()]->queued_own();
+      bytes += links_[lane.port.value()]->queued_bytes();
+    }
+    bytes /= std::max<std::size_t>(trunk->usable_lanes(), 1);
+  }
+  PortView& view = node_.board()[port];
+  view.queued_own.store(own, std::memory_order_relaxed);
+  if (by_queue_) view.queued_bytes.store(bytes, std::memory_order_relaxed);
 }
 
 // ---- packets for this node, and of it ----

@@ -107,6 +107,17 @@ void NodeTarget::fill_memory(const std::vector<ShardReading>& readings, msg::Nod
   memory.set_local_rings_bytes(rings);
 }
 
+/// In the configuration's order.
+void NodeTarget::fill_trunks(const std::vector<ShardReading>& readings, msg::NodeState& out) const {
+  const Plan& plan = parts_.plan;
+  for (std::size_t i = 0; i < plan.trunks.size(); ++i) {
+    for (const ShardReading& shard : readings) {
+      if (!shard.trunks[i].here) continue;
+      *out.add_trunks() = trunk_state(shard.trunks[i], plan.trunks[i].name);
+    }
+  }
+}
+
 void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState& out) const {
   const Plan& plan = parts_.plan;
   out.set_node(plan.node.node.value());
@@ -122,6 +133,9 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
   std::sort(ports.begin(), ports.end(),
             [](const auto* a, const auto* b) { return a->port < b->port; });
   for (const PortReading* port : ports) *out.add_ports() = port_state(*port, facts(port->port));
+  fill_trunks(readings, out);
+  out.set_hop_choice(network::name(plan.node.hop_choice));
+  out.set_own_limit(plan.node.own_limit);
   add_routes(parts_.host.tables().current(), out);
   out.set_deadlock_check(name(deadlock_check(plan, parts_.host.tables().current().routes())));
   for (std::size_t w = 0; w < parts_.host.workers(); ++w) {

@@ -68,6 +68,8 @@ class NodeTarget final : public control::Target {
   void fill(const std::vector<ShardReading>& readings, mtlink::control::NodeState& out) const;
   void fill_memory(const std::vector<ShardReading>& readings,
                    mtlink::control::NodeState& out) const;
+  void fill_trunks(const std::vector<ShardReading>& readings,
+                   mtlink::control::NodeState& out) const;
   PortFacts facts(PortId port) const;
   Result<PortId> known_port(std::uint32_t port) const;
   Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;

@@ -36,8 +36,22 @@ void read(const link::Link& link, PortReading& out) {
   out.memory = link.memory();
   for (std::size_t v = 0; v < kVcs; ++v) {
     const Vc vc(static_cast<std::uint8_t>(v));
-    out.vcs[v] = {link.occupied(vc), link.credit(vc), link.queued_cells(vc)};
+    out.vcs[v] = {link.occupied(vc), link.credit(vc), link.queued_cells(vc),
+                  link.counters().marked[v].get()};
   }
+}
+
+void read(const network::Shard& shard, const network::Trunk& trunk, TrunkReading& out) {
+  out.here = shard.link(trunk.leader()) != nullptr;
+  if (!out.here) return;
+  for (std::size_t i = 0; i < out.lanes.size(); ++i) {
+    const network::Trunk::Lane& lane = trunk.lanes()[i];
+    out.lanes[i] = {lane.port, lane.usable, shard.link(lane.port)->queued(), lane.packets.get(),
+                    lane.flows};
+  }
+  out.spread = trunk.spread();
+  out.moves = trunk.moves();
+  out.forced_moves = trunk.forced_moves();
 }
 
 }  // namespace mtl::switchd

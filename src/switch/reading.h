@@ -26,6 +26,7 @@ struct VcReading {
   std::uint32_t occupied = 0;
   std::uint32_t credit = 0;
   std::uint32_t queued_cells = 0;
+  std::uint64_t marked = 0;
 };
 
 /// A port's medium. Counters run on when a port gets another medium.
@@ -76,15 +77,34 @@ struct PortReading {
   Duration reroute{0};
 };
 
+struct LaneReading {
+  PortId port;
+  bool usable = false;
+  std::uint32_t queued = 0;
+  std::uint64_t packets = 0;
+  std::uint32_t flows = 0;
+};
+
+struct TrunkReading {
+  std::vector<LaneReading> lanes;  ///< the leader first
+  bool here = false;               ///< its lanes are this shard's; else nothing else is told
+  network::Spread spread = network::Spread::kFlow;
+  std::uint64_t moves = 0;
+  std::uint64_t forced_moves = 0;
+};
+
 struct ShardReading {
   ShardId shard;
   Time at{};
-  std::vector<PortReading> ports;  ///< in the order of Shard::ports()
+  std::vector<PortReading> ports;    ///< in the order of Shard::ports()
+  std::vector<TrunkReading> trunks;  ///< in the order of Node::trunks()
   network::ShardCounters counters;
   std::uint64_t held = 0;
 };
 
 /// Takes in what a link says of itself.
 void read(const link::Link& link, PortReading& out);
+/// Takes in what a trunk says of itself if its lanes are `shard`'s; `out` has as many lanes.
+void read(const network::Shard& shard, const network::Trunk& trunk, TrunkReading& out);
 
 }  // namespace mtl::switchd

@@ -286,6 +286,9 @@ ShardReading ShardHost::blank_reading() const {
   ShardReading blank;
   blank.shard = shard_.id();
   blank.ports.resize(shard_.ports().size());
+  for (const network::Trunk& trunk : node_.trunks()) {
+    blank.trunks.emplace_back().lanes.resize(trunk.lanes().size());
+  }
   return blank;
 }
 
@@ -293,6 +296,9 @@ void ShardHost::read(ShardReading& out, Time now) const {
   out.at = now;
   out.counters = shard_.counters();
   out.held = shard_.held();
+  for (std::size_t i = 0; i < out.trunks.size(); ++i) {
+    switchd::read(shard_, node_.trunks()[i], out.trunks[i]);
+  }
   for (std::size_t i = 0; i < out.ports.size(); ++i) {
     const PortId port = shard_.ports()[i];
     const PortWatch& watch = watches_[port.value()];

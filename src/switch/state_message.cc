@@ -73,6 +73,7 @@ void add_vcs(const PortReading& r, const link::Config& config, msg::LinkState& o
     vc->set_occupied(r.vcs[v].occupied);
     vc->set_credit(r.vcs[v].credit);
     vc->set_queued_cells(r.vcs[v].queued_cells);
+    vc->set_marked(r.vcs[v].marked);
   }
 }
 
@@ -198,6 +199,23 @@ msg::SharedDeviceState shared_device_state(const Media::SharedReading& r) {
   return out;
 }
 
+msg::TrunkState trunk_state(const TrunkReading& r, const std::string& name) {
+  msg::TrunkState out;
+  out.set_name(name);
+  out.set_spread(network::name(r.spread));
+  for (const LaneReading& reading : r.lanes) {
+    msg::LaneState* lane = out.add_lanes();
+    lane->set_port(reading.port.value());
+    lane->set_usable(reading.usable);
+    lane->set_queued(reading.queued);
+    lane->set_packets(reading.packets);
+    lane->set_flows(reading.flows);
+  }
+  out.set_moves(r.moves);
+  out.set_forced_moves(r.forced_moves);
+  return out;
+}
+
 msg::ShardState shard_state(const ShardReading& r) {
   msg::ShardState out;
   const network::ShardCounters& c = r.counters;
@@ -220,6 +238,7 @@ msg::ShardState shard_state(const ShardReading& r) {
   out.set_marked(c.marked.get());
   out.set_replies(c.replies.get());
   out.set_errors(c.errors.get());
+  out.set_refused(c.refused.get());
   return out;
 }
 

@@ -35,6 +35,7 @@ struct PortFacts {
 
 mtlink::control::PortState port_state(const PortReading& reading, const PortFacts& facts);
 mtlink::control::SharedDeviceState shared_device_state(const Media::SharedReading& reading);
+mtlink::control::TrunkState trunk_state(const TrunkReading& reading, const std::string& name);
 mtlink::control::ShardState shard_state(const ShardReading& reading);
 mtlink::control::WorkerState worker_state(std::uint32_t worker, int cpu, std::uint64_t ticks_hz,
                                           const runtime::WorkerCounters& counters);

@@ -10,6 +10,7 @@
 #include "switch/config/port_plan.h"
 #include "switch/config/problems.h"
 #include "switch/config/routes_plan.h"
+#include "switch/config/trunk_plan.h"
 #include "topology/generate.h"
 
 namespace mtl::switchd {
@@ -38,6 +39,7 @@ class Planner {
     plan_control();
     if (!problems_.none()) return problems_.error();
     // What follows needs ports that are all right.
+    plan_trunks(config_, plan_, problems_);
     plan_routes();
     plan_buffers(plan_);
     plan_sizes();
@@ -81,6 +83,9 @@ void Planner::plan_identity() {
   if (config_.has_own_limit() &&
       problems_.range("own_limit", config_.own_limit(), 1, kMaxOwnLimit)) {
     plan_.node.own_limit = config_.own_limit();
+  }
+  if (config_.hop_choice() == NodeConfig::SHORTEST_QUEUE) {
+    plan_.node.hop_choice = network::HopChoice::kShortestQueue;
   }
 }
 
@@ -146,6 +151,7 @@ void Planner::plan_routes() {
   }
   if (!problems_.none()) return;
   plan_.routes = make_routes(plan_.fabric, std::move(by_hand), self, peers_, problems_);
+  network::name_leaders(plan_.node.trunks, plan_.routes);
   for (const auto& peer : peers_) plan_.peers.push_back(peer.port);
   if (deadlock_check(plan_, plan_.routes) == DeadlockCheck::kUnproved) {
     problems_.warn("routes", kUnprovedRoutes);
@@ -249,6 +255,7 @@ Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& ro
   Problems problems(nowhere);
   auto out = read_routes(routes.routes(), plan.node.node, plan.ports.size(), problems);
   if (!problems.none()) return problems.error();
+  network::name_leaders(plan.node.trunks, out);
   if (plan.fabric) {
     if (auto ok = topology::check_routes(*plan.fabric, plan.node.node, plan.peers, out); !ok) {
       return ok.error();
@@ -314,6 +321,13 @@ std::string describe(const Plan& plan) {
            std::to_string(link.cell) + ", window " + std::to_string(link.window) + ", worker " +
            std::to_string(plan.node.ports[i].shard.value()) + ", " + std::to_string(port.buffers) +
            " buffers" + (port.enabled ? "" : ", disabled") + "\n";
+  }
+  for (std::size_t i = 0; i < plan.trunks.size(); ++i) {
+    const network::TrunkConfig& trunk = plan.node.trunks[i];
+    out += "trunk " + plan.trunks[i].name + ": ports";
+    for (const PortId lane : trunk.lanes) out += " " + std::to_string(lane.value());
+    out += ", spread " + std::string(name(trunk.spread)) + ", worker " +
+           std::to_string(plan.node.ports[trunk.lanes.front().value()].shard.value()) + "\n";
   }
   const BufferPlan& b = plan.buffers;
   out += "buffers: " + std::to_string(b.receive) + " to receive, " + std::to_string(b.own) +

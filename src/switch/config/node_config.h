@@ -73,6 +73,8 @@ struct PortPlan {
   std::optional<VlanId> vlan;  ///< of the link's frames; none: they have no tag
   /// The first port on the same device, which may be this one: they share it (P3).
   PortId first_on_device;
+  /// The first of the ports that have one worker with it, as they share a device or a trunk.
+  PortId first_of_worker_group;
   bool enabled = true;
   phy::ImpairmentConfig impairment;
   std::uint32_t impairment_depth =
@@ -136,12 +138,18 @@ struct RuntimePlan {
   std::vector<std::string> eal_args;
 };
 
+/// What a trunk needs beside its lanes (network::NodeConfig::trunks, at the same index).
+struct TrunkPlan {
+  std::string name;
+};
+
 /// A checked configuration, everything decided.
 struct Plan {
   std::string name;
   network::NodeConfig node;     ///< link.mac is set for ports whose PortPlan::mac is
   std::vector<PortPlan> ports;  ///< port i at index i
-  std::vector<network::Route> routes;
+  std::vector<TrunkPlan> trunks;
+  std::vector<network::Route> routes;     ///< trunks named by their leaders
   std::vector<topology::PortPeer> peers;  ///< ports whose peer is known
   std::optional<topology::Fabric> fabric;
   RuntimePlan runtime;

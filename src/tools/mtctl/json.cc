@@ -75,10 +75,14 @@ object view_json(const std::string& view, const mtlink::control::NodeState& node
   if (view == "vcs") return {{"vcs", vcs_json(node)}};
   if (view == "drops") return {{"drops", drops_json(node)}};
   object all = to_json(node);
-  if (view == "routes" || view == "workers") return {{view, all[view]}};
+  if (view == "routes" || view == "workers" || view == "trunks") return {{view, all[view]}};
   if (view == "memory") return {{view, to_json(node.memory())}};
-  for (const char* part : {"ports", "routes", "shards", "workers", "memory", "shared_devices"})
+  for (const char* part :
+       {"ports", "routes", "trunks", "shards", "workers", "memory", "shared_devices"})
     all.erase(part);
+  std::uint64_t refused = 0;
+  for (const auto& shard : node.shards()) refused += shard.refused();
+  all["own_refused"] = refused;
   return all;
 }
 

@@ -58,6 +58,13 @@ std::string exact_bytes(std::uint32_t count) {
   return fmt::format("{} B", count);
 }
 
+/// Packets that this node set CE of, on all VCs.
+std::uint64_t marked(const mtlink::control::LinkState& link) {
+  std::uint64_t sum = 0;
+  for (const auto& vc : link.vcs()) sum += vc.marked();
+  return sum;
+}
+
 std::string peer(const PortState& port) {
   const auto& link = port.link();
   if (link.peer_node() == 0) return "-";
@@ -68,6 +75,14 @@ std::string name_of_port(const NodeState& node, std::uint32_t number) {
   for (const auto& port : node.ports())
     if (port.port() == number) return port_label(port);
   return std::to_string(number);
+}
+
+/// What routes mean by a port: the trunk whose first lane it is, or itself.
+std::string name_of_hop(const NodeState& node, std::uint32_t number) {
+  for (const auto& trunk : node.trunks())
+    if (trunk.lanes_size() != 0 && trunk.lanes(0).port() == number)
+      return fmt::format("trunk {}", trunk.name());
+  return name_of_port(node, number);
 }
 
 std::string lines(const std::vector<std::pair<std::string, std::string>>& pairs) {
@@ -113,6 +128,25 @@ std::string deadlock_check(const std::string& check) {
   return check;
 }
 
+/// How one of several hops is chosen (N8).
+std::string hop_choice(const std::string& choice) {
+  if (choice == "hash") return "by the flow's hash";
+  if (choice == "shortest_queue") return "the shortest queue";
+  return choice;
+}
+
+/// What became of the bound on the node's own packets (N13).
+std::string own_packets(const NodeState& node) {
+  std::uint64_t refused = 0, dropped = 0;
+  for (const auto& shard : node.shards()) {
+    refused += shard.refused();
+    for (const auto& drop : shard.drops())
+      if (drop.name() == "own_queue_full") dropped += drop.count();
+  }
+  return fmt::format("at most {} in a queue; beyond, {} refused, {} dropped (own_queue_full)",
+                     node.own_limit(), refused, dropped);
+}
+
 std::string describe(const mtlink::config::Rate& rate) {
   const std::string text = bit_rate(static_cast<double>(rate.bps()));
   if (!rate.has_overhead() || rate.overhead() == phy::kEthernetOverhead) return text;
@@ -128,7 +162,9 @@ std::string show_node(const NodeState& node, bool) {
                 {"process", std::to_string(node.pid())},
                 {"ports", fmt::format("{}, {} of them up", node.ports_size(), up)},
                 {"routes", fmt::format("to {} nodes", node.routes_size())},
+                {"hop choice", hop_choice(node.hop_choice())},
                 {"deadlock check", deadlock_check(node.deadlock_check())},
+                {"own packets", own_packets(node)},
                 {"workers", std::to_string(node.workers_size())}});
 }
 
@@ -171,6 +207,7 @@ std::string show_links(const NodeState& node, bool colour) {
                {"UNACKED", Align::kRight},
                {"QUEUED", Align::kRight},
                {"HELD", Align::kRight},
+               {"MARKED", Align::kRight},
                {"REPLAYS", Align::kRight},
                {"TIMEOUTS", Align::kRight},
                {"STALLS", Align::kRight},
@@ -183,8 +220,8 @@ std::string show_links(const NodeState& node, bool colour) {
                link.mtu() == 0 ? "-" : exact_bytes(link.mtu()),
                link.round_trip_ns() == 0 ? "-" : duration(link.round_trip_ns()), link.packets_in(),
                link.packets_acked(), link.unacknowledged(), link.queued(), link.held(),
-               link.replays(), link.replay_timeouts(), link.credit_stalls(), link.ups(),
-               link.down_reason().empty() ? "-" : link.down_reason()});
+               marked(link), link.replays(), link.replay_timeouts(), link.credit_stalls(),
+               link.ups(), link.down_reason().empty() ? "-" : link.down_reason()});
   }
   return table.text(colour);
 }
@@ -196,12 +233,14 @@ std::string show_vcs(const NodeState& node, bool colour) {
                {"CAPACITY", Align::kRight},
                {"OCCUPIED", Align::kRight},
                {"CREDIT AT PEER", Align::kRight},
-               {"QUEUED", Align::kRight}});
+               {"QUEUED", Align::kRight},
+               {"MARKED", Align::kRight}});
   for (const auto& port : node.ports())
     for (const auto& vc : port.link().vcs())
       table.add({port.port(), port.name(), vc.vc(), vc.capacity(), vc.occupied(), vc.credit(),
-                 vc.queued_cells()});
-  return table.text(colour) + "all in cells; a cell is what one credit pays for\n";
+                 vc.queued_cells(), vc.marked()});
+  return table.text(colour) +
+         "in cells (a cell is what one credit pays for); marked: packets, CE set here (N12)\n";
 }
 
 std::string show_routes(const NodeState& node, bool colour) {
@@ -210,7 +249,7 @@ std::string show_routes(const NodeState& node, bool colour) {
     for (int tier = 0; tier < route.tiers_size(); ++tier) {
       std::vector<std::string> hops;
       for (const auto& hop : route.tiers(tier).hops()) {
-        std::string text = name_of_port(node, hop.port());
+        std::string text = name_of_hop(node, hop.port());
         if (hop.has_weight() && hop.weight() != 1) text += fmt::format(" weight {}", hop.weight());
         if (hop.raise() != 0) text += " raise";
         hops.push_back(std::move(text));
@@ -220,6 +259,29 @@ std::string show_routes(const NodeState& node, bool colour) {
     }
   }
   return table.empty() ? "no routes\n" : table.text(colour);
+}
+
+std::string show_trunks(const NodeState& node, bool colour) {
+  Table table({{"TRUNK"},
+               {"SPREAD"},
+               {"PORT"},
+               {"LANE"},
+               {"FLOWS", Align::kRight},
+               {"QUEUED", Align::kRight},
+               {"PACKETS", Align::kRight},
+               {"MOVES", Align::kRight},
+               {"FORCED", Align::kRight}});
+  for (const auto& trunk : node.trunks()) {
+    for (int i = 0; i < trunk.lanes_size(); ++i) {
+      const auto& lane = trunk.lanes(i);
+      const auto once = [&](auto value) { return i == 0 ? Cell(value) : Cell(""); };
+      table.add({once(trunk.name()), once(trunk.spread()), name_of_port(node, lane.port()),
+                 lane.usable() ? Cell("usable", Colour::kGood) : Cell("lost", Colour::kBad),
+                 lane.flows(), lane.queued(), lane.packets(), once(trunk.moves()),
+                 once(trunk.forced_moves())});
+    }
+  }
+  return table.empty() ? "no trunks\n" : table.text(colour);
 }
 
 std::string show_drops(const NodeState& node, bool colour) {
@@ -274,6 +336,7 @@ const std::vector<View>& views() {
       {"links", "links, their peers, replays and queues", show_links},
       {"vcs", "virtual channels and their credit", show_vcs},
       {"routes", "routes by destination and tier", show_routes},
+      {"trunks", "trunks, their lanes and flows", show_trunks},
       {"drops", "what was dropped, by place and reason", show_drops},
       {"workers", "worker threads and their time", show_workers},
       {"memory", "buffers and tables", show_memory},

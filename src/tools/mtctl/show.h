@@ -17,6 +17,7 @@ std::string show_ports(const mtlink::control::NodeState& node, bool colour);
 std::string show_links(const mtlink::control::NodeState& node, bool colour);
 std::string show_vcs(const mtlink::control::NodeState& node, bool colour);
 std::string show_routes(const mtlink::control::NodeState& node, bool colour);
+std::string show_trunks(const mtlink::control::NodeState& node, bool colour);
 std::string show_drops(const mtlink::control::NodeState& node, bool colour);
 std::string show_workers(const mtlink::control::NodeState& node, bool colour);
 std::string show_memory(const mtlink::control::NodeState& node, bool colour);

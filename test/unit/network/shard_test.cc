@@ -3,10 +3,12 @@
 // call.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/byte_order.h"
 #include "base/heap_pool.h"
@@ -499,6 +501,7 @@ TEST_P(Both, N13_OwnPacketsBeyondTheBoundAreRefusedOrDropped) {
   int taken = 0;
   while (taken < 100 && send(*s, to(2, 7)) == Submit::kTaken) ++taken;
   EXPECT_EQ(taken, 16 + 3);
+  EXPECT_EQ(s->shards[0]->counters().refused.get(), 1u);
   EXPECT_EQ(s->drops(Drop::kOwnQueueFull), 0u);
 }
 
@@ -623,6 +626,7 @@ TEST_F(Routing, N12_MarksWhatIsQueuedBehindMoreCellsThanTheMark) {
   join(a, 0, b, 0);
   for (int i = 0; i < 16 + 5; ++i) send(a, to(2, 1));  // 16 fill b, five wait: behind 0, 1, 2, 3, 4
   EXPECT_EQ(a.shards[0]->counters().marked.get(), 2u);
+  EXPECT_EQ(a.shards[0]->link(PortId{0})->counters().marked[0].get(), 2u);
   while (b.got.size() < 21) {
     b.shards[0]->release(b.kept.front(), now);
     b.kept.pop_front();
@@ -644,6 +648,176 @@ TEST_F(Routing, N13_RepliesAndErrorsBeyondTheBoundAreDropped) {
   EXPECT_EQ(a.got.size(), 16u);
   EXPECT_EQ(s.drops(Drop::kOwnQueueFull), 2u);
   s.expect_books();
+}
+
+/// a(1) === b(2), two equal hops, by the shortest queue; a on one shard, or a port on each of two.
+class ByQueue : public Fabric, public testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    a.routes({route(2, {{hop(0)}})});
+    join(a, 0, b, 0);
+    join(a, 1, b, 1);
+    // b keeps what it gets: 16 packets take its buffer for VC 0 of the one link, and five wait.
+    for (int i = 0; i < 16 + 5; ++i) send_flow(0);
+    a.routes({route(2, {{hop(0), hop(1)}})});
+  }
+  void send_flow(std::uint16_t entropy) {
+    Header h = to(2, 1);
+    h.entropy = entropy;
+    send(a, h);
+  }
+  TestNode a{1, 2, static_cast<std::size_t>(GetParam()),
+             [](NodeConfig& c) { c.hop_choice = HopChoice::kShortestQueue; }};
+  TestNode b{2, 2};
+};
+INSTANTIATE_TEST_SUITE_P(Shards, ByQueue, testing::Values(1, 2));
+
+TEST_P(ByQueue, N8_TheShortestQueueIsTaken) {
+  for (std::uint16_t e = 0; e < 16; ++e) send_flow(e);
+  ASSERT_EQ(b.got.size(), 32u);
+  for (std::size_t i = 16; i < 32; ++i) EXPECT_EQ(b.got[i].port, PortId{1}) << i;
+  // Five more wait on port 1, too, and then it is the hash's turn.
+  for (std::uint16_t e = 0; e < 5; ++e) send_flow(e);
+  EXPECT_EQ(a.of(PortId{1}).link(PortId{1})->queued(), 5u);
+  for (std::uint16_t e = 0; e < 40; ++e) send_flow(e);
+  EXPECT_EQ(a.of(PortId{0}).link(PortId{0})->queued(), 25u);
+  EXPECT_EQ(a.of(PortId{1}).link(PortId{1})->queued(), 25u);
+  a.expect_books();
+}
+
+TEST_P(ByQueue, N7_AnUnusableHopIsNoneHoweverShortItsQueue) {
+  cut(a, 1);
+  for (std::uint16_t e = 0; e < 16; ++e) send_flow(e);
+  EXPECT_EQ(a.of(PortId{0}).link(PortId{0})->queued(), 5u + 16);
+  EXPECT_EQ(a.drops(Drop::kNoRoute), 0u);
+}
+
+/// a(1) --- s(7) === b(2), four lanes in a trunk; s on one shard, or its trunk on another than the
+/// port from a.
+class Trunked : public Fabric, public testing::WithParamInterface<int> {
+ protected:
+  static constexpr std::uint16_t kFlows = 64;
+  void SetUp() override {
+    a.routes({route(2, {{hop(0)}}), route(7, {{hop(0)}})});
+    b.routes({route(1, {{hop(0)}}), route(7, {{hop(0)}})});
+    // Port 3 is a lane that a route names against the rule: nothing passes the trunk by.
+    s.routes({route(1, {{hop(0)}}), route(2, {{hop(3)}, {hop(1)}})});
+    join(a, 0, s, 0);
+    for (std::uint16_t lane = 0; lane < 4; ++lane) join(s, 1 + lane, b, lane);
+  }
+  /// Room for all that a case sends before something is acknowledged.
+  static void roomy(NodeConfig& c) {
+    for (PortConfig& port : c.ports) port.link.capacity.fill(256);
+  }
+  static void change(NodeConfig& c) {
+    roomy(c);
+    for (std::size_t p = 0; p < 5; ++p) {
+      c.ports[p].shard = ShardId{static_cast<std::uint8_t>(p == 0 ? 0 : c.shards - 1)};
+    }
+    c.trunks = {{{PortId{1}, PortId{2}, PortId{3}, PortId{4}}, Spread::kFlow}};
+    c.own_limit = 6;
+  }
+  /// One packet of each flow, its number in the payload.
+  void send_round(int number) {
+    for (std::uint16_t flow = 0; flow < kFlows; ++flow) {
+      Header h = to(2, 1);
+      h.entropy = flow;
+      send(a, h, {std::byte{static_cast<std::uint8_t>(number)}});
+      consume();
+    }
+  }
+  void consume() {
+    while (!b.kept.empty()) {
+      b.shards[0]->release(b.kept.front(), now);
+      b.kept.pop_front();
+    }
+    settle();
+  }
+  /// The numbers of each flow as they came, copies left out.
+  std::map<int, std::vector<int>> first_copies() const {
+    std::map<int, std::vector<int>> out;
+    for (const Delivery& d : b.got) {
+      std::vector<int>& came = out[load16(d.bytes.data() + 8)];
+      const int number = std::to_integer<int>(d.bytes[12]);
+      if (std::find(came.begin(), came.end(), number) == came.end()) came.push_back(number);
+    }
+    return out;
+  }
+  std::set<std::uint16_t> ports_of(int number) const {
+    std::set<std::uint16_t> out;
+    for (const Delivery& d : b.got) {
+      if (std::to_integer<int>(d.bytes[12]) == number) out.insert(d.port.value());
+    }
+    return out;
+  }
+  const Trunk& trunk() const { return s.node->trunks()[0]; }
+
+  TestNode a{1, 1, 1, roomy}, b{2, 4, 1, roomy};
+  TestNode s{7, 5, static_cast<std::size_t>(GetParam()), change};
+};
+INSTANTIATE_TEST_SUITE_P(Shards, Trunked, testing::Values(1, 2));
+
+TEST_P(Trunked, N7_TheTrunkIsOneHopWhoseLanesAllCarry) {
+  send_round(0);
+  EXPECT_EQ(b.got.size(), kFlows);
+  EXPECT_EQ(ports_of(0), (std::set<std::uint16_t>{0, 1, 2, 3}));
+  s.expect_books();
+}
+
+TEST_P(Trunked, N9_ALostLaneCostsNeitherAPacketNorAFlowsOrder) {
+  send_round(0);
+  blocked[&b] = true;  // what b gets, it cannot acknowledge
+  for (int number = 1; number < 4; ++number) send_round(number);
+  cut(s, 2);
+  EXPECT_GT(s.of(PortId{2}).counters().rerouted.get(), 20u);  // 3 of each of about 16 flows
+  blocked.clear();
+  run_for(10ms);  // what a was not told is told again
+  consume();
+  send_round(4);
+  EXPECT_EQ(ports_of(4), (std::set<std::uint16_t>{0, 2, 3}));
+  for (const auto& [flow, came] : first_copies()) {
+    EXPECT_EQ(came, (std::vector<int>{0, 1, 2, 3, 4})) << flow;
+  }
+  EXPECT_EQ(first_copies().size(), kFlows);
+  EXPECT_EQ(s.drops(Drop::kNoRoute), 0u);
+  EXPECT_EQ(trunk().forced_moves(), trunk().moves());
+  // Nothing is under way any more: the lane gets its flows back.
+  join(s, 2, b, 1);
+  run_for(10ms);
+  send_round(5);
+  EXPECT_EQ(ports_of(5), (std::set<std::uint16_t>{0, 1, 2, 3}));
+  s.expect_books();
+}
+
+TEST_P(Trunked, AReturnedLaneCarriesAgain) {
+  cut(s, 2);
+  send_round(0);
+  join(s, 2, b, 1);
+  send_round(1);
+  EXPECT_EQ(ports_of(1), (std::set<std::uint16_t>{0, 1, 2, 3}));
+}
+
+TEST_P(Trunked, N7_NoLaneNoRoute) {
+  for (std::uint16_t lane = 1; lane <= 4; ++lane) cut(s, lane);
+  send_round(0);
+  EXPECT_EQ(s.drops(Drop::kNoRoute), kFlows);
+  s.expect_books();
+}
+
+TEST_P(Trunked, N13_TheBoundHoldsForTheTrunkAsAWhole) {
+  // Each lane's buffer at b takes 256; b keeps them all.
+  int taken = 0;
+  for (std::uint16_t flow = 0; flow < 2000; ++flow) {
+    Header h = to(2, 7);
+    h.entropy = flow;
+    if (send(s, h) == Submit::kQueueFull) break;
+    ++taken;
+  }
+  std::uint32_t queued = 0;
+  for (std::uint16_t lane = 1; lane <= 4; ++lane)
+    queued += s.of(PortId{lane}).link(PortId{lane})->queued_own();
+  EXPECT_EQ(queued, 6u);
+  EXPECT_EQ(static_cast<std::uint32_t>(taken), b.got.size() + 6);
 }
 
 }  // namespace

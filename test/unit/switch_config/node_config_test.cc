@@ -946,5 +946,138 @@ TEST(Host, KnowsItsCpusMemoryAndInterfaces) {
   EXPECT_THAT(missing.error().message, HasSubstr("there is no interface \"no-such-if\""));
 }
 
+// ---- Trunks and the choice of hops
+// ---------------------------------------------------------------
+
+/// Two ports to node 2 and one to node 3, slot 3 for node 5; lines 2 to 5.
+const std::string kLanes =
+    "node: 1\n"
+    "ports { port: 0 af_packet { interface: \"va\" } peer_node: 2 }\n"
+    "ports { port: 1 af_packet { interface: \"vb\" } peer_node: 2 }\n"
+    "ports { port: 2 af_packet { interface: \"jumbo\" } peer_node: 3 link { mtu: 1484 } }\n"
+    "slots { port: 3 node: 5 }\n";
+
+TEST(Trunks, AreOneHopWithTheWeightOfItsLanes) {
+  const Plan plan = good(kLanes +
+                         "trunks { ports: [1, 0] spread: SHORTEST_QUEUE }\n"
+                         "fabric { shape: LINE nodes { node: 2 } nodes { node: 1 endpoints: 5 } "
+                         "nodes { node: 3 } }\n");
+  ASSERT_EQ(plan.trunks.size(), 1U);
+  EXPECT_EQ(plan.trunks[0].name, "trunk1");
+  EXPECT_THAT(plan.node.trunks[0].lanes, ElementsAre(PortId(1), PortId(0)));
+  EXPECT_EQ(plan.node.trunks[0].spread, network::Spread::kShortestQueue);
+  for (const Route& route : plan.routes) {
+    if (route.dst != node(2)) continue;
+    EXPECT_THAT(route.tiers, ElementsAre(ElementsAre(hop(1, 0), hop(1, 0))));
+  }
+  EXPECT_EQ(deadlock_check(plan, plan.routes), DeadlockCheck::kProved);
+  EXPECT_THAT(describe(plan),
+              HasSubstr("trunk trunk1: ports 1 0, spread shortest_queue, worker 0"));
+  EXPECT_TRUE(plan.warnings.empty()) << testing::PrintToString(plan.warnings);
+}
+
+TEST(Trunks, AreMeantByRoutesByHandAndBySetOnesThatNameALane) {
+  const Plan plan = good(kLanes +
+                         "trunks { name: \"up\" ports: [0, 1] }\n"
+                         "routes { dst: 2 tiers { hops { port: 1 } } }\n");
+  EXPECT_EQ(plan.node.trunks[0].spread, network::Spread::kFlow);
+  EXPECT_THAT(plan.routes[0].tiers, ElementsAre(ElementsAre(hop(0, 0))));
+  mtlink::config::Routes routes;
+  auto& route = *routes.add_routes();
+  route.set_dst(2);
+  route.add_tiers()->add_hops()->set_port(1);
+  const auto set = plan_routes(routes, plan, plan.routes);
+  ASSERT_TRUE(set) << set.error().message;
+  EXPECT_THAT((*set)[0].tiers, ElementsAre(ElementsAre(hop(0, 0))));
+  EXPECT_EQ(deadlock_check(plan, *set), DeadlockCheck::kNotNeeded);
+}
+
+TEST(Trunks, HaveOneWorkerWithAllThatSharesTheirDevices) {
+  const auto shards = [](const Plan& plan) {
+    std::vector<unsigned> out;
+    for (const auto& port : plan.node.ports) out.push_back(port.shard.value());
+    return out;
+  };
+  const std::string runtime = "runtime { cpus: [0, 1] }\ntrunks { ports: [0, 1] }\n";
+  EXPECT_THAT(shards(good(kLanes + runtime)), ElementsAre(0U, 0U, 0U, 1U));
+  std::string given = kLanes;
+  given.insert(given.find(" }\nports { port: 2"), " worker: 1");
+  // Those that nobody names are dealt by turns, port 0 among them before it joins port 1.
+  EXPECT_THAT(shards(good(given + runtime)), ElementsAre(1U, 1U, 1U, 0U));
+  // Ports 0 and 1 are on one interface, 1 and 2 in one trunk.
+  const std::string shared =
+      "ports { port: 2 af_packet { interface: \"vb\" } peer_node: 2 }\n"
+      "runtime { cpus: [0, 1] }\ntrunks { ports: [1, 2] }\n";
+  const Plan plan = good(shared_ports("worker: 1", "peer_node: 2") + shared);
+  EXPECT_THAT(shards(plan), ElementsAre(1U, 1U, 1U));
+  for (const PortPlan& port : plan.ports) EXPECT_EQ(port.first_of_worker_group, PortId(0));
+  EXPECT_EQ(good(kLanes + runtime).ports[2].first_of_worker_group, PortId(2));
+}
+
+TEST(Trunks, WhoseLanesDifferInMtuAreWarnedOf) {
+  std::string text = kLanes;
+  text.replace(text.find("peer_node: 3 link"), 12, "peer_node: 2");
+  text.replace(text.find("mtu: 1484"), 9, "mtu: 8000");
+  const Plan plan = good(text + "trunks { ports: [0, 2] }\n");
+  EXPECT_THAT(plan.warnings,
+              ElementsAre("lab.textproto:6:10: trunks[0].ports[1] is port 2, which has an mtu of "
+                          "8000, but port 0 one of 1484: the trunk carries what its shortest lane "
+                          "does"));
+}
+
+TEST(HopChoice, IsByHashUnlessItIsSaid) {
+  EXPECT_EQ(good(kLanes).node.hop_choice, network::HopChoice::kHash);
+  EXPECT_EQ(good(kLanes + "hop_choice: HASH\n").node.hop_choice, network::HopChoice::kHash);
+  EXPECT_EQ(good(kLanes + "hop_choice: SHORTEST_QUEUE\n").node.hop_choice,
+            network::HopChoice::kShortestQueue);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Trunks, NodeConfigRefuses,
+    testing::Values(
+        Refused{"TrunkOfOne", kLanes + "trunks { ports: 0 }\n",
+                "lab.textproto:6:10: trunks[0].ports has 1 entries; a trunk has 2..16 lanes (one "
+                "port alone needs no trunk)"},
+        Refused{"TrunkOfNothing", kLanes + "trunks { name: \"up\" }\n",
+                "lab.textproto:6:1: trunks[0].ports has 0 entries; a trunk has 2..16 lanes (one "
+                "port alone needs no trunk)"},
+        Refused{"TrunkPort", kLanes + "trunks { ports: [0, 1, 4] }\n",
+                "lab.textproto:6:10: trunks[0].ports[2] is 4, but the node has ports 0..3 only"},
+        Refused{"TrunkSlot", kLanes + "trunks { ports: [0, 3] }\n",
+                "lab.textproto:6:10: trunks[0].ports[1] is 3, a slot, which has one link; leave it "
+                "out"},
+        Refused{"TrunkTwice", kLanes + "trunks { ports: [0, 1] }\ntrunks { ports: [1, 0] }\n",
+                "lab.textproto:7:10: trunks[1].ports[0] is 1, which is a lane already, by "
+                "trunks[0].ports[1]; a port is in one trunk, once\n"
+                "lab.textproto:7:10: trunks[1].ports[1] is 0, which is a lane already, by "
+                "trunks[0].ports[0]; a port is in one trunk, once"},
+        Refused{"TrunkPeers", kLanes + "trunks { ports: [0, 2] }\n",
+                "lab.textproto:6:10: trunks[0].ports[1] is port 2, which leads to node 3, but port "
+                "0 to node 2; all lanes of a trunk lead to one node"},
+        Refused{"TrunkPeerUnknown",
+                "node: 1\n" + kPort + "ports { port: 1 af_packet { interface: \"vb\" } }\n" +
+                    "trunks { ports: [0, 1] }\n",
+                "lab.textproto:4:10: trunks[0].ports[1] is port 1, which has no peer_node; all "
+                "lanes of a trunk lead to one node: give the port that of the others"},
+        Refused{"TrunkEdge",
+                "node: 1\n" + kPort +
+                    "ports { port: 1 af_packet { interface: \"vb\" } peer_node: 2 edge { nodes: 2 "
+                    "} }\ntrunks { ports: [0, 1] }\n",
+                "lab.textproto:4:10: trunks[0].ports[1] is port 1, which lets others in (edge) "
+                "than port 0; give all lanes of a trunk the same edge, or none"},
+        Refused{"TrunkName", kLanes + "trunks { name: \"a b\" ports: [0, 1] }\n",
+                "lab.textproto:6:10: trunks[0].name is \"a b\"; a name has 1 to 64 letters, "
+                "digits, '.', '_' or '-'"},
+        Refused{
+            "TrunkWorkers",
+            "node: 1\n"
+            "ports { port: 0 af_packet { interface: \"va\" } peer_node: 2 worker: 0 }\n"
+            "ports { port: 1 af_packet { interface: \"vb\" } peer_node: 2 worker: 1 }\n"
+            "runtime { cpus: [0, 1] }\ntrunks { ports: [0, 1] }\n",
+            "lab.textproto:5:1: trunks[0] joins port 1 with port 0 (and those on their devices), "
+            "but one has worker 1 and the other 0; the lanes of a trunk have one worker: give "
+            "both the same"}),
+    named);
+
 }  // namespace
 }  // namespace mtl::switchd

@@ -13,7 +13,7 @@ namespace mtl::tools {
 inline mtlink::control::NodeState sample_node() {
   constexpr const char* kText = R"(
     node: 11 name: "sw1" version: "0.1.0" uptime_ns: 11525000000000 pid: 4242
-    deadlock_check: "unproved"
+    deadlock_check: "unproved" hop_choice: "hash" own_limit: 256
     ports {
       port: 0 name: "trunk0" driver: "net_af_packet" device: "veth0" max_frame: 1514 enabled: true
       carrier: true worker: 0 frames_in: 1200 frames_out: 1100 bytes_in: 1572864 bytes_out: 900
@@ -28,7 +28,7 @@ inline mtlink::control::NodeState sample_node() {
         kinds { kind: "DATA" in: 1003 out: 1030 } kinds { kind: "STATUS" in: 100 out: 60 }
         kinds { kind: "INIT" in: 3 out: 2 }
         packets_in: 1000 packets_acked: 1005 replays: 20 replay_timeouts: 6 ups: 2 frames_seen: 1110
-        vcs { vc: 0 capacity: 64 occupied: 3 credit: 60 queued_cells: 12 }
+        vcs { vc: 0 capacity: 64 occupied: 3 credit: 60 queued_cells: 12 marked: 3 }
       }
     }
     ports {
@@ -46,7 +46,7 @@ inline mtlink::control::NodeState sample_node() {
       tiers { hops { port: 1 raise: 1 } }
     }
     shards {
-      shard: 0 accepted: 1000 made: 30 acked: 1005 delivered: 10 dropped: 8 held: 7
+      shard: 0 accepted: 1000 made: 30 acked: 1005 delivered: 10 dropped: 8 held: 7 refused: 4
       drops { layer: "network" name: "no_route" count: 8 } drops { layer: "phy" name: "no_buffer" count: 1 }
     }
     shared_devices { name: "eth3" ports: 0 ports: 2 drops { layer: "link" name: "foreign" count: 6 } }

@@ -21,7 +21,9 @@ TEST(Show, Node) {
       "process         4242\n"
       "ports           3, 1 of them up\n"
       "routes          to 2 nodes\n"
+      "hop choice      by the flow's hash\n"
       "deadlock check  unproved: routes by hand\n"
+      "own packets     at most 256 in a queue; beyond, 4 refused, 0 dropped (own_queue_full)\n"
       "workers         1\n",
       show_node(sample_node(), false));
 }
@@ -59,19 +61,19 @@ TEST(Show, PortsSayWhatBecameOfTheirRate) {
 
 TEST(Show, Links) {
   EXPECT_EQ(
-      R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  REPLAYS  TIMEOUTS  STALLS  UPS  LAST DOWN
-   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       20         6       0    2  -
-   1  slot1   down   -               -                       -           -           0      0        0       0     0        0         0       0    0  no_carrier
-   2  old     fault  -               -                       -           -           0      0        0       0     0        0         0       0    0  disabled
+      R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  MARKED  REPLAYS  TIMEOUTS  STALLS  UPS  LAST DOWN
+   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       3       20         6       0    2  -
+   1  slot1   down   -               -                       -           -           0      0        0       0     0       0        0         0       0    0  no_carrier
+   2  old     fault  -               -                       -           -           0      0        0       0     0       0        0         0       0    0  disabled
 )",
       show_links(sample_node(), false));
 }
 
 TEST(Show, Vcs) {
   EXPECT_EQ(
-      "PORT  NAME    VC  CAPACITY  OCCUPIED  CREDIT AT PEER  QUEUED\n"
-      "   0  trunk0   0        64         3              60      12\n"
-      "all in cells; a cell is what one credit pays for\n",
+      "PORT  NAME    VC  CAPACITY  OCCUPIED  CREDIT AT PEER  QUEUED  MARKED\n"
+      "   0  trunk0   0        64         3              60      12       3\n"
+      "in cells (a cell is what one credit pays for); marked: packets, CE set here (N12)\n",
       show_vcs(sample_node(), false));
 }
 
@@ -83,6 +85,51 @@ TEST(Show, Routes) {
       "  21     2  1 (slot1) raise\n",
       show_routes(sample_node(), false));
   EXPECT_EQ("no routes\n", show_routes({}, false));
+}
+
+/// The sample, whose ports 0 and 2 are the lanes of a trunk.
+mtlink::control::NodeState with_trunk() {
+  auto node = sample_node();
+  auto& trunk = *node.add_trunks();
+  trunk.set_name("up");
+  trunk.set_spread("flow");
+  auto& first = *trunk.add_lanes();
+  first.set_port(0);
+  first.set_usable(true);
+  first.set_queued(2);
+  first.set_packets(1000);
+  first.set_flows(190);
+  auto& second = *trunk.add_lanes();
+  second.set_port(2);
+  second.set_packets(600);
+  trunk.set_moves(70);
+  trunk.set_forced_moves(64);
+  return node;
+}
+
+TEST(Show, Trunks) {
+  EXPECT_EQ(
+      "TRUNK  SPREAD  PORT        LANE    FLOWS  QUEUED  PACKETS  MOVES  FORCED\n"
+      "up     flow    0 (trunk0)  usable    190       2     1000     70      64\n"
+      "               2 (old)     lost        0       0      600\n",
+      show_trunks(with_trunk(), false));
+  EXPECT_EQ("no trunks\n", show_trunks(sample_node(), false));
+}
+
+TEST(Show, RoutesNameATrunkByItsName) {
+  auto node = with_trunk();
+  node.mutable_routes()->DeleteSubrange(1, 1);
+  node.mutable_routes(0)->mutable_tiers(0)->mutable_hops(0)->set_weight(2);
+  EXPECT_EQ(
+      "NODE  TIER  BY PORT\n"
+      "  12     1  trunk up weight 2\n",
+      show_routes(node, false));
+}
+
+TEST(Show, NodeSaysByWhatHopsAreChosen) {
+  auto node = sample_node();
+  node.set_hop_choice("shortest_queue");
+  EXPECT_NE(std::string::npos, show_node(node, false).find("hop choice      the shortest queue\n"));
 }
 
 TEST(Show, Drops) {
@@ -121,7 +168,7 @@ TEST(Show, UsesColoursOnlyIfAsked) {
 
 TEST(Json, AViewHasTheFieldsOfTheSchema) {
   EXPECT_EQ(
-      R"({"node":11,"name":"sw1","version":"0.1.0","uptime_ns":11525000000000,"pid":4242,"deadlock_check":"unproved"})",
+      R"({"node":11,"name":"sw1","version":"0.1.0","uptime_ns":11525000000000,"pid":4242,"own_limit":256,"hop_choice":"hash","deadlock_check":"unproved","own_refused":4})",
       boost::json::serialize(view_json("node", sample_node())));
 }
 
@@ -135,7 +182,7 @@ TEST(Json, EachViewHasItsPart) {
   EXPECT_EQ("trunk0", links.at("links").at(0).at("name").as_string());
   EXPECT_EQ(12, links.at("links").at(0).at("peer_node").to_number<int>());
   EXPECT_EQ(
-      R"({"vcs":[{"port":0,"name":"trunk0","vc":0,"capacity":64,"occupied":3,"credit":60,"queued_cells":12}]})",
+      R"({"vcs":[{"port":0,"name":"trunk0","vc":0,"capacity":64,"occupied":3,"credit":60,"queued_cells":12,"marked":3}]})",
       boost::json::serialize(view_json("vcs", node)));
   EXPECT_EQ(21, view_json("routes", node).at("routes").at(1).at("dst").to_number<int>());
   const auto drops = view_json("drops", node).at("drops").as_array();

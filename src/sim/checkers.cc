@@ -266,12 +266,20 @@ void Checkers::tally(const NodeHost& node) {
     summary_.credit_stalls += c.credit_stalls.get();
     summary_.held_discarded += c.held_discarded.get();
     summary_.handed_back += c.packets_back.get();
+    if (node.node().place(port).trunk != nullptr) {
+      summary_.lane_handed_back += c.packets_back.get();
+    }
     summary_.nacks += c.frames_out[static_cast<std::size_t>(link::Kind::kNack)].get();
     for (std::size_t r = 0; r < summary_.downs.size(); ++r) summary_.downs[r] += c.downs[r].get();
     for (std::size_t d = 0; d < summary_.drops.size(); ++d) {
       summary_.drops[d] += c.drops.get(static_cast<Drop>(d));
     }
   }
+  for (const network::Trunk& trunk : node.node().trunks()) {
+    summary_.lane_moves += trunk.moves();
+    summary_.lane_forced += trunk.forced_moves();
+  }
+  if (node.node().config().hop_choice == network::HopChoice::kShortestQueue) ++summary_.by_queue;
   for (const auto& host : node.shards()) {
     const network::ShardCounters& c = host->shard().counters();
     summary_.rerouted += c.rerouted.get();
@@ -336,6 +344,7 @@ void Checkers::check_end() {
   }
   summary_.packets += ledger_.size();
   summary_.copies += ledger_.copies();
+  summary_.ordered_across += ledger_.ordered_across_changes();
   summary_.lost_in_restart += ledger_.ended_in_restart();
 }
 

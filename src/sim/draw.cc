@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "link/codec.h"
 #include "sim/ledger.h"
@@ -46,7 +47,7 @@ Shape draw_shape(Kind kind, bool wraps, Random random) {
     case Kind::kMesh:
       return make_mesh(draw32(random, 2, 4), draw32(random, 1, 2), lanes);
     default:
-      return make_pair(lanes == 1 ? 1 : draw32(random, 2, 3), random.chance(700'000));
+      return make_pair(lanes == 1 ? 1 : draw32(random, 2, 4), random.chance(700'000));
   }
 }
 
@@ -164,6 +165,64 @@ void add_wires(Draw& draw, const Style& style, Random random) {
   }
 }
 
+bool all_alike(const network::Tier& tier, const network::NextHop& hop) {
+  return std::count(tier.begin(), tier.end(), hop) == static_cast<std::ptrdiff_t>(tier.size());
+}
+
+/// Whether some tier of the node has hops to choose from.
+bool chooses(const NodePlan& node) {
+  for (const network::Route& route : node.routes) {
+    for (const network::Tier& tier : route.tiers) {
+      if (!all_alike(tier, tier.front())) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether each destination is reached by one hop or not at all.
+bool has_one_way(const NodePlan& node) {
+  for (const network::Route& route : node.routes) {
+    for (const network::Tier& tier : route.tiers) {
+      if (!all_alike(tier, route.tiers.front().front())) return false;
+    }
+  }
+  return true;
+}
+
+/// Makes trunks of the lanes to a neighbour: of all, so that a flow has one way alone, or of some.
+/// Nodes choose by the shortest queue here and there.
+void draw_trunks(Draw& draw, Random random) {
+  const bool all = random.chance(500'000);
+  bool by_queue = false;
+  bool one_way = true;
+  for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
+    NodePlan& node = draw.plan.nodes[n];
+    std::map<std::uint32_t, network::TrunkConfig> by_peer;
+    for (const WirePlan& wire : draw.plan.wires) {
+      for (std::size_t d = 0; d < 2; ++d) {
+        if (wire.ends[d].node != n) continue;
+        by_peer[wire.ends[1 - d].node].lanes.push_back(wire.ends[d].port);
+      }
+    }
+    for (auto& [peer, trunk] : by_peer) {
+      if (trunk.lanes.size() < network::Trunk::kMinLanes) continue;
+      if (!all && random.chance(500'000)) continue;
+      if (random.chance(500'000)) trunk.spread = network::Spread::kShortestQueue;
+      for (const PortId lane : trunk.lanes) {
+        node.config.ports[lane.value()].shard =
+            node.config.ports[trunk.lanes.front().value()].shard;
+      }
+      node.config.trunks.push_back(std::move(trunk));
+    }
+    network::name_leaders(node.config.trunks, node.routes);
+    const bool shortest = random.chance(200'000);
+    if (shortest) node.config.hop_choice = network::HopChoice::kShortestQueue;
+    by_queue = by_queue || (shortest && chooses(node));
+    one_way = one_way && has_one_way(node);
+  }
+  draw.order = one_way ? Order::kAlways : by_queue ? Order::kNever : Order::kUnchangedPaths;
+}
+
 phy::ImpairmentConfig draw_impairment(Random& random, Duration delay) {
   phy::ImpairmentConfig config;
   const auto rate = [&](std::uint32_t often) {
@@ -262,6 +321,7 @@ Draw draw_run(Kind kind, const Random& seed, bool faults) {
     draw.plan.nodes.push_back(draw_node(draw.shape, i, style, seed.stream("plan", i)));
   }
   add_wires(draw, style, seed.stream("wires"));
+  draw_trunks(draw, seed.stream("trunks"));
   draw.faults_end = Time(milliseconds(5));
   if (faults) draw_faults(draw, style, seed.stream("faults"));
   draw_traffic(draw, style, seed.stream("traffic"));

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "phy/impairment.h"
 #include "sim/fabric.h"
+#include "sim/ledger.h"
 #include "sim/random.h"
 #include "sim/shape.h"
 
@@ -57,6 +58,7 @@ struct Draw {
   std::vector<Fault> faults;
   phy::ImpairmentConfig background;  ///< of all wires, both ways, while the faults last
   Time faults_end{};
+  Order order = Order::kUnchangedPaths;
   bool pause = false;   ///< look at credits while nobody consumes
   Duration settle{0};   ///< after the last event until all is told
   Duration slowest{0};  ///< the longest timer

@@ -163,19 +163,25 @@ void Ledger::check_order(PacketNumber number, std::uint32_t epoch) {
   const Record& record = records_[number];
   const network::Header& header = record.plan.header;
   const bool own = header.src == node_id(record.plan.at);  // else another node has that flow
-  if (header.entropy >= kTinyEntropy || record.epoch != epoch || !own) return;
+  if (header.entropy >= kTinyEntropy || !own || order_ == Order::kNever) return;
+  const bool always = order_ == Order::kAlways;
+  if (!always && record.epoch != epoch) return;
+  // Only the first copy has to come in order; where that one ended otherwise, a later one may come.
+  if (record.delivered != 1 || record.dropped + record.poisoned + record.lost != 0) return;
   const std::uint64_t key = std::uint64_t{record.plan.at} << 48 |
                             std::uint64_t{header.dst.value()} << 32 |
-                            std::uint64_t{record.plan.length} << 16 |
+                            std::uint64_t{always ? 0 : record.plan.length} << 16 |
                             static_cast<std::uint64_t>(header.entropy << 1) | header.packet_class;
   const auto [found, fresh] = flows_.try_emplace(key, Flow{number});
   if (fresh) return;
   PacketNumber& last = found->second.last;
-  if (number < last && records_[last].epoch == epoch && record.delivered == 1) {
-    violations_.add("order",
-                    fmt::format("{}: delivered after {} of its flow on a path that did not change",
-                                describe(number), last));
+  if (number < last && (always || records_[last].epoch == epoch)) {
+    violations_.add(
+        "order",
+        fmt::format("{}: delivered after {} of its flow {}", describe(number), last,
+                    always ? "though there is one way alone" : "on a path that did not change"));
   }
+  if (number > last && always && records_[last].epoch != epoch) ++ordered_across_changes_;
   last = std::max(last, number);
 }
 

@@ -23,6 +23,14 @@ using PacketNumber = std::uint32_t;
 /// The partition that every edge port carries; another is alien (N5).
 inline constexpr Partition kGoodPartition{7};
 
+/// When packets of a flow must be delivered in order.
+enum class Order : std::uint8_t {
+  kUnchangedPaths,  ///< while no link changes; of one length, since others may take other hops
+  kAlways,          ///< whatever the links do: each hop has one neighbour to go to, parallel links
+                    ///< are lanes of trunks
+  kNever,           ///< hops are chosen by the shortest queue
+};
+
 /// What a packet is to be; its content follows from the run's seed and its number.
 struct PacketPlan {
   std::uint32_t at = 0;      ///< index of the node that makes it
@@ -39,6 +47,12 @@ class Ledger {
   /// `dead(end, session)`: whether that session of that port has ended; asked when a copy turns up.
   Ledger(std::uint64_t seed, Violations& violations,
          std::function<bool(PortRef, std::uint32_t)> dead);
+
+  /// kUnchangedPaths unless it is said, before the first packet.
+  void expect(Order order) { order_ = order; }
+  /// Packets that came in order behind one of their flow that was made before a link changed
+  /// (Order::kAlways).
+  std::uint64_t ordered_across_changes() const { return ordered_across_changes_; }
 
   /// Writes the next packet into `buffer` (fresh, with room). `epoch` numbers the periods in which
   /// no path changed.
@@ -113,6 +127,8 @@ class Ledger {
   std::vector<std::byte> expected_;
   std::uint32_t open_ = 0;
   std::uint64_t copies_ = 0;
+  std::uint64_t ordered_across_changes_ = 0;
+  Order order_ = Order::kUnchangedPaths;
 };
 
 }  // namespace mtl::sim

@@ -193,6 +193,7 @@ class NodeHost {
   const NodePlan& plan() const { return plan_; }
   FabricContext& context() { return context_; }
   network::Node& node() { return *node_; }
+  const network::Node& node() const { return *node_; }
   std::span<const std::unique_ptr<ShardHost>> shards() const { return shards_; }
   ShardHost& shard_of(PortId port) {
     return *shards_[plan_.config.ports[port.value()].shard.value()];

@@ -37,6 +37,7 @@ class Run final : private EventTarget {
     fabric_ =
         std::make_unique<Fabric>(draw_.plan, queue_, random_.stream("fabric"), checkers_, log);
     checkers_.watch(*fabric_, draw_.plan);
+    checkers_.ledger().expect(draw_.order);
     if (options.defect == ScenarioOptions::Defect::kForge) fabric_->wire(0).forge(true);
   }
 

@@ -34,6 +34,11 @@ constexpr std::pair<std::string_view, Field> kFields[] = {
     {"forwarded", &Summary::forwarded},
     {"between_shards", &Summary::between_shards},
     {"marked", &Summary::marked},
+    {"lane_moves", &Summary::lane_moves},
+    {"lane_forced", &Summary::lane_forced},
+    {"lane_handed_back", &Summary::lane_handed_back},
+    {"ordered_across", &Summary::ordered_across},
+    {"by_queue", &Summary::by_queue},
     {"replies", &Summary::replies},
     {"errors", &Summary::errors},
     {"quiet_checks", &Summary::quiet_checks},
@@ -41,14 +46,16 @@ constexpr std::pair<std::string_view, Field> kFields[] = {
 };
 
 // What a good sample of pairs must show, and what only fabrics can.
-constexpr std::string_view kNeeded[] = {"copies",         "lost_in_restart", "poisoned_packets",
-                                        "bad_at_source",  "late_frames",     "cuts",
-                                        "node_restarts",  "silent_cuts",     "seq_wraps",
-                                        "credit_wraps",   "replays",         "replay_timeouts",
-                                        "polls",          "credit_stalls",   "held_discarded",
-                                        "nacks",          "handed_back",     "rerouted",
-                                        "between_shards", "replies",         "errors",
-                                        "quiet_occupied", "refused"};
+constexpr std::string_view kNeeded[] = {"copies",         "lost_in_restart",  "poisoned_packets",
+                                        "bad_at_source",  "late_frames",      "cuts",
+                                        "node_restarts",  "silent_cuts",      "seq_wraps",
+                                        "credit_wraps",   "replays",          "replay_timeouts",
+                                        "polls",          "credit_stalls",    "held_discarded",
+                                        "nacks",          "handed_back",      "rerouted",
+                                        "between_shards", "replies",          "errors",
+                                        "quiet_occupied", "refused",          "lane_moves",
+                                        "lane_forced",    "lane_handed_back", "ordered_across",
+                                        "by_queue"};
 constexpr std::string_view kNeededOfFabrics[] = {"forwarded", "marked"};
 constexpr Drop kNeededDrops[] = {Drop::kMalformed,  Drop::kBadHeaderCrc, Drop::kStale,
                                  Drop::kDuplicate,  Drop::kBadPacketCrc, Drop::kPoisoned,

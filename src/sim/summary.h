@@ -45,6 +45,11 @@ struct Summary {
   std::uint64_t forwarded = 0;
   std::uint64_t between_shards = 0;
   std::uint64_t marked = 0;
+  std::uint64_t lane_moves = 0;        ///< flows that went on by another lane of a trunk
+  std::uint64_t lane_forced = 0;       ///< of them, because theirs was lost
+  std::uint64_t lane_handed_back = 0;  ///< packets that lost lanes handed back
+  std::uint64_t ordered_across = 0;    ///< packets in order behind one made before a link changed
+  std::uint64_t by_queue = 0;          ///< nodes that choose hops by the shortest queue
   std::uint64_t replies = 0;
   std::uint64_t errors = 0;
   std::uint64_t quiet_checks =

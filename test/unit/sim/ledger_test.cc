@@ -136,6 +136,42 @@ TEST_F(LedgerTest, OrderMayChangeWithThePath) {
   EXPECT_FALSE(violations.any());
 }
 
+TEST_F(LedgerTest, OrderHoldsAcrossChangesWhereThereIsOneWay) {
+  ledger.expect(Order::kAlways);
+  const Made first = make(100, false, 0);
+  const Made second = make(200, false, 1);
+  const Made third = make(100, false, 1);
+  deliver(first, 1, 1);
+  deliver(second, 1, 1);
+  EXPECT_EQ(ledger.ordered_across_changes(), 1u);
+  EXPECT_FALSE(violations.any());
+  const Made fourth = make(200, false, 2);
+  deliver(fourth, 1, 2);
+  deliver(third, 1, 2);  // of another length than the fourth, and made before a link changed
+  EXPECT_TRUE(violated("order"));
+}
+
+TEST_F(LedgerTest, OrderIsNotAskedOfWhatMayComeLateForAReason) {
+  ledger.expect(Order::kAlways);
+  const Made first = make();
+  const Made second = make();
+  ledger.poisoned(first.number);  // and sent again when the link died
+  ledger.sent(first.number, {0, PortId(0)}, 1);
+  dead_sessions.insert(1);
+  deliver(second);
+  deliver(first);
+  EXPECT_FALSE(violations.any());
+}
+
+TEST_F(LedgerTest, OrderIsNotAskedWhereQueuesDecide) {
+  ledger.expect(Order::kNever);
+  const Made first = make();
+  const Made second = make();
+  deliver(second);
+  deliver(first);
+  EXPECT_FALSE(violations.any());
+}
+
 TEST_F(LedgerTest, FindsWhatVanished) {
   make();
   EXPECT_EQ(ledger.open(), 1u);

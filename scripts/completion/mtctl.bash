@@ -28,7 +28,7 @@ _mtctl() {
       ;;
   esac
   case "${words[*]}" in
-    '') choices='show watch ping trace stats port impair rate routes --socket --json --version --help' ;;
+    '') choices='show watch ping trace stats port impair rate workers routes --socket --json --version --help' ;;
     show) choices='node ports links vcs routes trunks drops workers memory' ;;
     watch*) choices='--count' ;;
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
@@ -40,6 +40,8 @@ _mtctl() {
       choices='--drop --corrupt-header --corrupt --duplicate --reorder --reorder-delay --delay --jitter --seed --clear'
       ;;
     rate*) choices='off --overhead' ;;
+    workers) choices='measure' ;;
+    'workers measure') choices='on off' ;;
     routes) choices='set' ;;
     'routes set') mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
   esac

@@ -111,6 +111,7 @@ Result<void> check_request(Request& request) {
       return check(request.set_impairment());
     case Request::kSetRate:
       return check(request.set_rate());
+    case Request::kSetMeasuring:
     case Request::kSetRoutes:
       return {};
     case Request::kClaimSlot:

@@ -158,6 +158,8 @@ void Session::dispatch(const Request& request) {
       return target_.set_impairment(request.set_impairment(), answer_done());
     case Request::kSetRate:
       return target_.set_rate(request.set_rate(), answer_done());
+    case Request::kSetMeasuring:
+      return target_.set_measuring(request.set_measuring(), answer_done());
     case Request::kSetRoutes:
       return target_.set_routes(request.set_routes(), answer_done());
     case Request::kClaimSlot:

@@ -41,6 +41,8 @@ class Target {
   virtual void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) = 0;
   /// Replaces the rate at which a port sends; without a rate it sends as fast as it can.
   virtual void set_rate(const mtlink::control::SetRate& call, Answer<void> answer) = 0;
+  /// Whether the workers measure where their cycles go.
+  virtual void set_measuring(const mtlink::control::SetMeasuring& call, Answer<void> answer) = 0;
   /// All or nothing.
   virtual void set_routes(const mtlink::control::SetRoutes& call, Answer<void> answer) = 0;
   virtual void claim_slot(const mtlink::control::ClaimSlot& call, Answer<SlotClaim> answer) = 0;

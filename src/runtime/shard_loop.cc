@@ -70,56 +70,70 @@ std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<ph
   return std::exchange(slot.pacer, std::move(pacer));
 }
 
-bool ShardLoop::receive(Slot& slot, Time now) {
-  bool busy = false;
+bool ShardLoop::look_at_carrier(Slot& slot, Time now) {
   const bool carrier = slot.medium->carrier();
-  if (carrier != slot.carrier) {
-    slot.carrier = carrier;
-    shard_.set_carrier(slot.id, carrier, now);
-    busy = true;
-  }
+  if (carrier == slot.carrier) return false;
+  slot.carrier = carrier;
+  shard_.set_carrier(slot.id, carrier, now);
+  return true;
+}
+
+bool ShardLoop::receive_impaired(Slot& slot, std::span<Buffer* const> frames, Time now) {
+  const auto to_link = [&](Buffer* frame) { shard_.receive(slot.id, frame, now); };
+  for (Buffer* frame : frames) slot.impairment->push(frame, now, to_link);
+  if (slot.impairment->next_deadline() > now) return false;
+  slot.impairment->pop_due(now, to_link);
+  return true;
+}
+
+template <class Watch>
+bool ShardLoop::receive(Slot& slot, Time now, Watch& watch) {
+  bool busy = look_at_carrier(slot, now);
   std::array<Buffer*, kBurst> frames;
   const unsigned n = slot.medium->receive(frames);
+  watch.lap(Stage::kDeviceReceive, n);
   if (slot.impairment == nullptr) {
     for (unsigned i = 0; i < n; ++i) {
       if (i + 1 < n) __builtin_prefetch(frames[i + 1]->data);
       shard_.receive(slot.id, frames[i], now);
     }
-    return busy || n > 0;
+  } else {
+    busy |= receive_impaired(slot, std::span(frames).first(n), now);
   }
-  const auto to_link = [&](Buffer* frame) { shard_.receive(slot.id, frame, now); };
-  for (unsigned i = 0; i < n; ++i) slot.impairment->push(frames[i], now, to_link);
-  if (slot.impairment->next_deadline() <= now) {
-    slot.impairment->pop_due(now, to_link);
-    busy = true;
-  }
+  watch.lap(Stage::kLinkReceive, n);
   return busy || n > 0;
 }
 
-bool ShardLoop::take_rings(Time now) {
-  bool busy = false;
+template <class Watch>
+bool ShardLoop::take_rings(Time now, Watch& watch) {
+  unsigned taken = 0;
   for (BufferRing* ring : rings_) {
     Buffer* buffer = nullptr;
     for (unsigned i = 0; i < kRingBudget && ring->pop(buffer); ++i) {
       shard_.from_shard(buffer, now);
-      busy = true;
+      ++taken;
     }
   }
-  return busy;
+  watch.lap(Stage::kRings, taken);
+  return taken > 0;
 }
 
-bool ShardLoop::fire(Time now) {
+template <class Watch>
+bool ShardLoop::fire(Time now, Watch& watch) {
   bool busy = false;
   // Each timer is an event of its own: its frames are pulled before the next (Link::expire).
   while (shard_.next_deadline() <= now && shard_.expire(now)) {
     busy = true;
-    pull_all(now);
+    watch.lap(Stage::kTimers);
+    pull_all(now, watch);
   }
+  watch.lap(Stage::kTimers);
   return busy;
 }
 
-bool ShardLoop::pull(Slot& slot, Time now) {
-  if (slot.pacer != nullptr) return pull_paced(slot, now);
+template <class Watch>
+bool ShardLoop::pull(Slot& slot, Time now, Watch& watch) {
+  if (slot.pacer != nullptr) return pull_paced(slot, now, watch);
   if (!slot.link->wants_to_send()) return false;
   unsigned room = std::min(slot.medium->room(), kPullBudget);
   if (room == 0) {
@@ -128,20 +142,25 @@ bool ShardLoop::pull(Slot& slot, Time now) {
   }
   bool busy = false;
   for (; room > 0 && shard_.next_frame(slot.id, now, frame_); --room) {
+    watch.lap(Stage::kLinkSend, 1);
     slot.medium->send(frame_);
+    watch.lap(Stage::kDeviceSend, 1);
     busy = true;
   }
   return busy;
 }
 
-bool ShardLoop::pull_paced(Slot& slot, Time now) {
+template <class Watch>
+bool ShardLoop::pull_paced(Slot& slot, Time now, Watch& watch) {
   phy::Pacer& pacer = *slot.pacer;
   bool busy = false;
   if (slot.link->wants_to_send() && pacer.ready(now)) {
     unsigned room = std::min(slot.medium->room(), kPullBudget);
     if (room == 0) blocked_ = true;
     for (; room > 0 && pacer.ready(now) && shard_.next_frame(slot.id, now, frame_); --room) {
+      watch.lap(Stage::kLinkSend, 1);
       slot.medium->send(frame_);
+      watch.lap(Stage::kDeviceSend, 1);
       pacer.charge(frame_.length(), now);
       busy = true;
     }
@@ -152,24 +171,42 @@ bool ShardLoop::pull_paced(Slot& slot, Time now) {
   return busy;
 }
 
-bool ShardLoop::pull_all(Time now) {
+template <class Watch>
+bool ShardLoop::pull_all(Time now, Watch& watch) {
   bool busy = false;
-  for (std::size_t i = first_; i < active_.size(); ++i) busy |= pull(*active_[i], now);
-  for (std::size_t i = 0; i < first_; ++i) busy |= pull(*active_[i], now);
+  for (std::size_t i = first_; i < active_.size(); ++i) busy |= pull(*active_[i], now, watch);
+  for (std::size_t i = 0; i < first_; ++i) busy |= pull(*active_[i], now, watch);
+  watch.lap(Stage::kLinkSend);
+  return busy;
+}
+
+template <class Watch>
+bool ShardLoop::pass_watched(Time now, Watch& watch) {
+  watch.lap(Stage::kWorker);
+  blocked_ = false;
+  bool busy = false;
+  for (Slot* slot : active_) busy |= receive(*slot, now, watch);
+  busy |= take_rings(now, watch);
+  busy |= fire(now, watch);
+  if (owner_ != nullptr) busy |= owner_->work(now);
+  watch.lap(Stage::kOwner);
+  busy |= pull_all(now, watch);
+  first_ = first_ + 1 < active_.size() ? first_ + 1 : 0;
+  // Each pass, not only after send(): a device may have kept frames back for want of room.
+  for (phy::Port* medium : media_) medium->flush();
+  watch.lap(Stage::kFlush, watch.frames(Stage::kDeviceSend));
   return busy;
 }
 
 bool ShardLoop::pass(Time now) {
-  blocked_ = false;
-  bool busy = false;
-  for (Slot* slot : active_) busy |= receive(*slot, now);
-  busy |= take_rings(now);
-  busy |= fire(now);
-  if (owner_ != nullptr) busy |= owner_->work(now);
-  busy |= pull_all(now);
-  first_ = first_ + 1 < active_.size() ? first_ + 1 : 0;
-  // Each pass, not only after send(): a device may have kept frames back for want of room.
-  for (phy::Port* medium : media_) medium->flush();
+  NoWatch watch;
+  return pass_watched(now, watch);
+}
+
+bool ShardLoop::measured_pass(Time now, const TickSource& ticks, std::uint64_t began) {
+  StageWatch watch(ticks, began);
+  const bool busy = pass_watched(now, watch);
+  if (busy) watch.add_to(stages_);
   return busy;
 }
 

@@ -14,6 +14,7 @@
 #include "phy/pacer.h"
 #include "phy/port.h"
 #include "runtime/spsc_ring.h"
+#include "runtime/stages.h"
 
 namespace mtl::runtime {
 
@@ -78,6 +79,12 @@ class ShardLoop {
 
   /// One pass; `now` never goes back. Returns whether anything was done, or is left to do at once.
   bool pass(Time now);
+  /// Likewise, and adds to stages() where its time went if it did anything. `began`: the ticks from
+  /// which on it is the loop's, so what came before the pass is Stage::kWorker's.
+  bool measured_pass(Time now, const TickSource& ticks, std::uint64_t began);
+  const StageCounters& stages() const { return stages_; }
+  /// Forgets what was measured.
+  void clear_stages() { stages_ = {}; }
 
   /// When pass() has something to do even if nothing comes in; kNever if never.
   Time next_deadline() const;
@@ -112,12 +119,23 @@ class ShardLoop {
     bool held = false;  ///< the link wants to send and waits for the pacer
   };
 
-  bool receive(Slot& slot, Time now);
-  bool take_rings(Time now);
-  bool fire(Time now);
-  bool pull(Slot& slot, Time now);
-  bool pull_paced(Slot& slot, Time now);
-  bool pull_all(Time now);
+  // With a StageWatch or, at no cost, with NoWatch.
+  template <class Watch>
+  bool pass_watched(Time now, Watch& watch);
+  template <class Watch>
+  bool receive(Slot& slot, Time now, Watch& watch);
+  bool look_at_carrier(Slot& slot, Time now);
+  bool receive_impaired(Slot& slot, std::span<Buffer* const> frames, Time now);
+  template <class Watch>
+  bool take_rings(Time now, Watch& watch);
+  template <class Watch>
+  bool fire(Time now, Watch& watch);
+  template <class Watch>
+  bool pull(Slot& slot, Time now, Watch& watch);
+  template <class Watch>
+  bool pull_paced(Slot& slot, Time now, Watch& watch);
+  template <class Watch>
+  bool pull_all(Time now, Watch& watch);
   void renew_active();
 
   network::Shard& shard_;
@@ -130,6 +148,7 @@ class ShardLoop {
   bool all_ring_ = true;
   bool blocked_ = false;  ///< a link wants to send and its port has no room
   link::FrameOut frame_;
+  StageCounters stages_;
 };
 
 }  // namespace mtl::runtime

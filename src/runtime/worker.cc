@@ -13,7 +13,9 @@ constexpr unsigned long kTimerSlackNanos = 1000;
 }  // namespace
 
 Worker::Worker(const IdleConfig& idle, ShardLoop& loop, const Clock& clock, Gate* gate)
-    : loop_(loop), clock_(clock), gate_(gate), idle_(idle) {
+    : loop_(loop), clock_(clock), gate_(gate), idle_(idle), ticks_([&clock] {
+        return clock.ticks();
+      }) {
   sleeper_.reserve(loop.shard().ports().size());
 }
 
@@ -25,6 +27,11 @@ void Worker::stop() {
 void Worker::post(Mailbox::Run run, Mailbox::Done done) {
   mailbox_.post(std::move(run), std::move(done));
   sleeper_.ring();
+}
+
+void Worker::measure(bool on) {
+  if (on && !measuring_) loop_.clear_stages();
+  measuring_ = on;
 }
 
 void Worker::run_commands(Time now) {
@@ -40,7 +47,7 @@ void Worker::run() {
     if (gate_ != nullptr) gate_->enter();
     const bool commanded = mailbox_.pending();
     if (commanded) run_commands(now);
-    const bool busy = loop_.pass(now) || commanded;
+    const bool busy = pass(now, ticks) || commanded;
     counters_.loops.add();
 
     const std::uint64_t ended = clock_.ticks();

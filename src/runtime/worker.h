@@ -63,7 +63,16 @@ class Worker {
 
   const WorkerCounters& counters() const { return counters_; }
 
+  /// From the next pass on measures where a pass's time goes, from nothing (ShardLoop::stages()),
+  /// or not any more, which leaves what was measured. In a command, or before run().
+  void measure(bool on);
+  /// In a command.
+  bool measuring() const { return measuring_; }
+
  private:
+  bool pass(Time now, std::uint64_t began) {
+    return measuring_ ? loop_.measured_pass(now, ticks_, began) : loop_.pass(now);
+  }
   void run_commands(Time now);
   void sleep(Duration longest);
 
@@ -75,6 +84,8 @@ class Worker {
   Mailbox mailbox_;
   std::function<void()> notify_;
   WorkerCounters counters_;
+  const TickSource ticks_;
+  bool measuring_ = false;
   std::atomic<bool> stop_{false};
 };
 

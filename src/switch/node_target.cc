@@ -140,8 +140,10 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
   out.set_deadlock_check(name(deadlock_check(plan, parts_.host.tables().current().routes())));
   for (std::size_t w = 0; w < parts_.host.workers(); ++w) {
     const int cpu = w < plan.runtime.cpus.size() ? static_cast<int>(plan.runtime.cpus[w]) : -1;
-    *out.add_workers() = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
-                                      parts_.host.worker_counters(w));
+    msg::WorkerState& worker = *out.add_workers();
+    worker = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
+                          parts_.host.worker_counters(w));
+    add_stages(readings[w], worker);
   }
   for (const Media::SharedReading& device : parts_.media.shared_devices()) {
     *out.add_shared_devices() = shared_device_state(device);
@@ -337,6 +339,12 @@ void NodeTarget::set_rate(const msg::SetRate& call, control::Answer<void> answer
       *port,
       [pacer, port = *port](ShardHost& host, Time) { *pacer = host.pace(port, std::move(*pacer)); },
       [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
+void NodeTarget::set_measuring(const msg::SetMeasuring& call, control::Answer<void> answer) {
+  parts_.log.info(call.on() ? "measuring of workers begins" : "measuring of workers ends");
+  parts_.host.post_all([on = call.on()](ShardHost& host, Time) { host.worker().measure(on); },
+                       [answer = std::move(answer)] { answer(Result<void>()); });
 }
 
 void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> answer) {

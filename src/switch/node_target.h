@@ -46,6 +46,8 @@ class NodeTarget final : public control::Target {
   void set_impairment(const mtlink::control::SetImpairment& call,
                       control::Answer<void> answer) override;
   void set_rate(const mtlink::control::SetRate& call, control::Answer<void> answer) override;
+  void set_measuring(const mtlink::control::SetMeasuring& call,
+                     control::Answer<void> answer) override;
   void set_routes(const mtlink::control::SetRoutes& call, control::Answer<void> answer) override;
   void claim_slot(const mtlink::control::ClaimSlot& call,
                   control::Answer<control::SlotClaim> answer) override;

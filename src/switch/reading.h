@@ -13,6 +13,7 @@
 #include "phy/impairment.h"
 #include "phy/pacer.h"
 #include "phy/port.h"
+#include "runtime/stages.h"
 
 /// A node's state as its workers read it between two passes: plain numbers, taken in one go so that
 /// the books balance, and made into messages by the control thread.
@@ -100,6 +101,8 @@ struct ShardReading {
   std::vector<TrunkReading> trunks;  ///< in the order of Node::trunks()
   network::ShardCounters counters;
   std::uint64_t held = 0;
+  bool measuring = false;  ///< Worker::measure()
+  runtime::StageCounters stages;
 };
 
 /// Takes in what a link says of itself.

@@ -299,6 +299,8 @@ void ShardHost::read(ShardReading& out, Time now) const {
   for (std::size_t i = 0; i < out.trunks.size(); ++i) {
     switchd::read(shard_, node_.trunks()[i], out.trunks[i]);
   }
+  out.measuring = worker_.measuring();
+  out.stages = loop_.stages();
   for (std::size_t i = 0; i < out.ports.size(); ++i) {
     const PortId port = shard_.ports()[i];
     const PortWatch& watch = watches_[port.value()];

@@ -256,6 +256,18 @@ msg::WorkerState worker_state(std::uint32_t worker, int cpu, std::uint64_t ticks
   return out;
 }
 
+void add_stages(const ShardReading& r, msg::WorkerState& out) {
+  out.set_measuring(r.measuring);
+  out.set_measured_passes(r.stages.passes.get());
+  if (r.stages.passes.get() == 0) return;
+  for (std::size_t i = 0; i < runtime::kStages; ++i) {
+    msg::StageState* stage = out.add_stages();
+    stage->set_stage(runtime::name(static_cast<runtime::Stage>(i)));
+    stage->set_cycles(r.stages.ticks[i].get());
+    stage->set_frames(r.stages.frames[i].get());
+  }
+}
+
 void add_routes(const network::RouteTable& table, msg::NodeState& out) {
   for (const network::Route& route : table.routes()) {
     mtlink::config::Route* to = out.add_routes();

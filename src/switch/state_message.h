@@ -39,6 +39,8 @@ mtlink::control::TrunkState trunk_state(const TrunkReading& reading, const std::
 mtlink::control::ShardState shard_state(const ShardReading& reading);
 mtlink::control::WorkerState worker_state(std::uint32_t worker, int cpu, std::uint64_t ticks_hz,
                                           const runtime::WorkerCounters& counters);
+/// What the worker's reading says of the stages of its passes, if anything was measured.
+void add_stages(const ShardReading& reading, mtlink::control::WorkerState& out);
 /// Routes as configuration spells them: hops that are listed k times become one of weight k.
 void add_routes(const network::RouteTable& table, mtlink::control::NodeState& out);
 mtlink::config::Impairment impairment_message(const phy::ImpairmentConfig& config);

@@ -57,6 +57,28 @@ class TwoWorkers(cases.LabCase):
         self.assertEqual(2, len([n for n in passed if int(n) > 0]), passed)
         self.assert_books(self.first, self.second)
 
+    def test_workers_tell_where_their_cycles_go(self):
+        self.assertEqual(0, self.first.ctl("workers", "measure", "on").returncode)
+        # 11 is at worker 0 and 12 at worker 1, so buffers cross both rings.
+        for process in [self.endpoint(n, [23 - n], "--count", 500, "--rate", 2000) for n in (11, 12)]:
+            self.assert_all_arrived(process.report())
+        self.assertEqual(0, self.first.ctl("workers", "measure", "off").returncode)
+        workers = self.workers()
+        for worker in workers:
+            self.assertFalse(worker["measuring"])
+            stages = {stage["stage"]: stage for stage in worker["stages"]}
+            for stage in ("device_receive", "link_receive", "rings", "link_send", "device_send", "flush"):
+                self.assertGreaterEqual(stages[stage]["frames"], 500, worker)
+                self.assertGreater(stages[stage]["cycles"], 0, worker)
+            self.assertLessEqual(sum(stage["cycles"] for stage in worker["stages"]), worker["busy_cycles"])
+        text = self.first.ctl("show", "workers").stdout
+        for worker in workers:
+            self.assertIn(f"worker {worker['worker']}: {worker['measured_passes']} passes measured\n", text)
+        print(text)
+        # Nothing is measured any more.
+        self.first.ctl("ping", "2", "-c", "1")
+        self.assertEqual([w["measured_passes"] for w in workers], [w["measured_passes"] for w in self.workers()])
+
     def test_sigterm_says_close_at_both_workers(self):
         pair = [self.endpoint(n, [23 - n], "--time", 600, "--rate", 200, "--patience", 600) for n in (11, 12)]
         self.first.wait_up(0, 1, 2, 3)

@@ -34,6 +34,7 @@ struct Line {
   std::chrono::microseconds watch_interval{1'000'000};
   std::uint64_t updates = 0;
   bool check = false;
+  bool on = false;
   std::string port;
   std::string file;
   mtlink::config::Impairment impairment;
@@ -250,6 +251,22 @@ void add_rate_of_port(CLI::App& app, Line& line) {
   });
 }
 
+void add_workers(CLI::App& app, Line& line) {
+  auto* sub = add_command(app, "workers", "Measure what workers do", line, {});
+  sub->require_subcommand(1);
+  auto* measure = add_command(*sub, "measure",
+                              "Measure, for show workers, where the cycles of passes go, or end it",
+                              line, [&line](Client& client, const Output& output) {
+                                return measure_workers(client, line.on, output);
+                              });
+  measure
+      ->add_option_function<std::string>(
+          "STATE", [&line](const std::string& state) { line.on = state == "on"; },
+          "on (from nothing) or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->required();
+}
+
 void add_routes(CLI::App& app, Line& line) {
   auto* sub = add_command(app, "routes", "Replace the routes", line, {});
   sub->require_subcommand(1);
@@ -328,6 +345,7 @@ int run(const Invocation& invocation) {
   add_port(app, line);
   add_impair(app, line);
   add_rate_of_port(app, line);
+  add_workers(app, line);
   add_routes(app, line);
   try {
     app.parse(std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));

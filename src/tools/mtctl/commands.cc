@@ -270,6 +270,15 @@ Result<int> set_rate(Client& client, const std::string& port,
                  output);
 }
 
+Result<int> measure_workers(Client& client, bool on, const Output& output) {
+  Request request;
+  request.mutable_set_measuring()->set_on(on);
+  return do_call(client, request,
+                 on ? "workers measure where their cycles go: see show workers"
+                    : "workers measure no more; show workers tells what they have",
+                 output);
+}
+
 namespace {
 
 /// The daemon's error with the file's places: of its lines, those about a field begin with the

@@ -49,6 +49,7 @@ Result<int> impair(control::Client& client, const std::string& port,
 /// `rate` nullopt: as fast as it can.
 Result<int> set_rate(control::Client& client, const std::string& port,
                      const std::optional<mtlink::config::Rate>& rate, const Output& output);
+Result<int> measure_workers(control::Client& client, bool on, const Output& output);
 Result<int> set_routes(control::Client& client, const std::string& file, const Output& output);
 
 }  // namespace mtl::tools

@@ -297,6 +297,36 @@ std::string show_drops(const NodeState& node, bool colour) {
   return table.empty() ? "nothing was dropped\n" : table.text(colour);
 }
 
+namespace {
+
+/// Where the cycles of measured passes went; "" if none were.
+std::string stages(const NodeState& node, bool colour) {
+  Table table({{"WORKER", Align::kRight},
+               {"STAGE"},
+               {"CYCLES", Align::kRight},
+               {"SHARE", Align::kRight},
+               {"FRAMES", Align::kRight},
+               {"CYCLES/FRAME", Align::kRight}});
+  std::string text;
+  for (const auto& worker : node.workers()) {
+    if (worker.measuring() || worker.measured_passes() > 0)
+      text += fmt::format("worker {}: {} passes measured{}\n", worker.worker(),
+                          worker.measured_passes(), worker.measuring() ? " so far" : "");
+    std::uint64_t all = 0;
+    for (const auto& stage : worker.stages()) all += stage.cycles();
+    for (const auto& stage : worker.stages())
+      table.add({worker.worker(), stage.stage(), stage.cycles(), share(stage.cycles(), all),
+                 stage.frames(),
+                 stage.frames() == 0
+                     ? "-"
+                     : fmt::format("{:.1f}", static_cast<double>(stage.cycles()) /
+                                                 static_cast<double>(stage.frames()))});
+  }
+  return (text.empty() ? "" : "\n" + text) + (table.empty() ? "" : "\n" + table.text(colour));
+}
+
+}  // namespace
+
 std::string show_workers(const NodeState& node, bool colour) {
   Table table({{"WORKER", Align::kRight},
                {"CPU", Align::kRight},
@@ -318,7 +348,7 @@ std::string show_workers(const NodeState& node, bool colour) {
                duration(ns(worker.idle_cycles(), worker.cycles_hz())), duration(worker.sleep_ns()),
                worker.sleeps(), share(busy, node.uptime_ns())});
   }
-  return table.text(colour);
+  return table.text(colour) + stages(node, colour);
 }
 
 std::string show_memory(const NodeState& node, bool) {

@@ -133,6 +133,10 @@ class FakeTarget : public Target {
     note().mutable_set_impairment()->CopyFrom(call);
     done(answer);
   }
+  void set_measuring(const mtlink::control::SetMeasuring& call, Answer<void> answer) override {
+    note().mutable_set_measuring()->CopyFrom(call);
+    done(answer);
+  }
   void set_rate(const mtlink::control::SetRate& call, Answer<void> answer) override {
     note().mutable_set_rate()->CopyFrom(call);
     done(answer);

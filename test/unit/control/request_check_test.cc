@@ -89,6 +89,7 @@ const Case kCases[] = {
        r.mutable_set_rate()->mutable_rate()->set_overhead(255);
      },
      nullptr},
+    {"measuring", [](Request& r) { r.mutable_set_measuring()->set_on(true); }, nullptr},
     {"end of a rate", [](Request& r) { r.mutable_set_rate()->set_port(0); }, nullptr},
     {"rate of nothing", [](Request& r) { r.mutable_set_rate()->mutable_rate(); },
      "set_rate.rate.bps is 0, it must be from 1000 to 1000000000000"},

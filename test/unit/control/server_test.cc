@@ -175,6 +175,11 @@ TEST(ControlServer, CarriesWhatChangesTheNode) {
   ASSERT_TRUE(response && response->has_done());
   EXPECT_EQ(160'000'000u, daemon.target.calls.take().set_rate().rate().bps());
 
+  request.mutable_set_measuring()->set_on(true);
+  response = client.call(request);
+  ASSERT_TRUE(response && response->has_done());
+  EXPECT_TRUE(daemon.target.calls.take().set_measuring().on());
+
   request.mutable_set_routes()->mutable_routes()->add_routes()->set_dst(21);
   response = client.call(request);
   ASSERT_TRUE(response && response->has_done());

@@ -239,6 +239,100 @@ TEST_F(Row, FiresEveryDueTimerInOnePass) {
             before + 2);
 }
 
+/// A tick source that counts its readings: each lap takes a tick, so a stage's ticks are its laps.
+class Measured : public Row {
+ protected:
+  bool pass(std::uint64_t gap) {
+    const std::uint64_t began = tick;
+    tick += gap;  // as if so long had passed before the pass
+    return middle.loop.measured_pass(now, ticks, began);
+  }
+  std::uint64_t ticks_of(Stage stage) const {
+    return middle.loop.stages().ticks[static_cast<std::size_t>(stage)].get();
+  }
+  std::uint64_t frames_of(Stage stage) const {
+    return middle.loop.stages().frames[static_cast<std::size_t>(stage)].get();
+  }
+  std::uint64_t all_ticks() const {
+    std::uint64_t sum = 0;
+    for (const Counter& counter : middle.loop.stages().ticks) sum += counter.get();
+    return sum;
+  }
+
+  std::uint64_t tick = 1000;
+  TickSource ticks = [this] { return ++tick; };
+};
+
+TEST_F(Measured, EachTickOfAPassBelongsToOneStage) {
+  come_up();
+  run(milliseconds(1));
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(left.send(3, i, 100, now));
+  left.loop.pass(now);
+  const std::uint64_t before = tick;
+  EXPECT_TRUE(pass(500));
+  EXPECT_EQ(all_ticks(), tick - before) << "from the end of the one before to the last reading";
+  EXPECT_EQ(middle.loop.stages().passes.get(), 1u);
+  // One lap each pass, and what passed before it.
+  EXPECT_EQ(ticks_of(Stage::kWorker), 501u);
+  EXPECT_EQ(ticks_of(Stage::kRings), 1u);
+  EXPECT_EQ(ticks_of(Stage::kTimers), 1u);
+  EXPECT_EQ(ticks_of(Stage::kOwner), 1u);
+  EXPECT_EQ(ticks_of(Stage::kFlush), 1u);
+  // One a port.
+  EXPECT_EQ(ticks_of(Stage::kDeviceReceive), 2u);
+  EXPECT_EQ(ticks_of(Stage::kLinkReceive), 2u);
+  // One a frame, and for link_send the look that finds no more: three DATA to the right.
+  EXPECT_EQ(ticks_of(Stage::kLinkSend), 4u);
+  EXPECT_EQ(ticks_of(Stage::kDeviceSend), 3u);
+}
+
+TEST_F(Measured, CountsTheFramesOfEachStage) {
+  come_up();
+  run(milliseconds(1));
+  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(left.send(3, i, 100, now));
+  left.loop.pass(now);
+  pass(0);
+  for (const Stage stage : {Stage::kDeviceReceive, Stage::kLinkReceive, Stage::kLinkSend,
+                            Stage::kDeviceSend, Stage::kFlush}) {
+    EXPECT_EQ(frames_of(stage), 3u) << name(stage);
+  }
+  for (const Stage stage : {Stage::kWorker, Stage::kRings, Stage::kTimers, Stage::kOwner}) {
+    EXPECT_EQ(frames_of(stage), 0u) << name(stage);
+  }
+}
+
+TEST_F(Measured, PassesThatDoNothingAreNotCounted) {
+  come_up();
+  run(milliseconds(1));
+  EXPECT_FALSE(pass(100));
+  EXPECT_EQ(middle.loop.stages().passes.get(), 0u);
+  EXPECT_EQ(all_ticks(), 0u);
+}
+
+TEST_F(Measured, FramesOfATimerAreSendsAndNotTheTimers) {
+  come_up();
+  run(milliseconds(1));
+  now += milliseconds(10);  // keepalive_interval of both links: two events, two STATUS
+  EXPECT_TRUE(pass(0));
+  EXPECT_EQ(ticks_of(Stage::kTimers), 3u) << "each of the two, and the look that finds no more";
+  EXPECT_EQ(frames_of(Stage::kLinkSend), 2u);
+  EXPECT_EQ(frames_of(Stage::kDeviceSend), 2u);
+}
+
+TEST_F(Measured, BeginsFromNothingAndDoesWhatAnyPassDoes) {
+  come_up();
+  run(milliseconds(1));
+  ASSERT_TRUE(left.send(3, 7, 100, now));
+  left.loop.pass(now);
+  pass(0);
+  right.loop.pass(now);
+  EXPECT_EQ(right.last_number, 7u);
+  middle.loop.clear_stages();
+  EXPECT_EQ(middle.loop.stages().passes.get(), 0u);
+  EXPECT_EQ(all_ticks(), 0u);
+  EXPECT_EQ(frames_of(Stage::kLinkSend), 0u);
+}
+
 // A node of two shards, a port each: what comes in on one shard's port leaves on the other's, and
 // the credit comes back (L20).
 TEST(Shards, CarryPacketsAndReturnsToEachOther) {

@@ -629,6 +629,46 @@ TEST_F(Slots, ARateIsSetAndShownAndGrantedAndEnded) {
   EXPECT_NE(call(request).error().find("rate.bps is 1"), std::string::npos);
 }
 
+TEST_F(Slots, WorkersMeasureTheirStagesFromWhenTheyAreToldTo) {
+  Process daemon(directory, arguments());
+  ASSERT_TRUE(daemon.ready()) << daemon.log();
+  Endpoint a(socket, "a");
+  ASSERT_EQ(a.error, "");
+  a.come_up();
+  EXPECT_FALSE(state().workers(0).measuring());
+  EXPECT_EQ(state().workers(0).measured_passes(), 0u);
+  EXPECT_EQ(state().workers(0).stages_size(), 0);
+
+  msg::Request request;
+  request.mutable_set_measuring()->set_on(true);
+  const std::uint64_t busy_before = state().workers(0).busy_cycles();
+  EXPECT_EQ(call(request).error(), "");
+  EXPECT_EQ(ping(11).outcome(), msg::PingResult::REPLY);
+  const msg::WorkerState worker = state().workers(0);
+  EXPECT_TRUE(worker.measuring());
+  EXPECT_GT(worker.measured_passes(), 0u);
+  std::uint64_t cycles = 0;
+  std::vector<std::string> names;
+  for (const msg::StageState& stage : worker.stages()) {
+    cycles += stage.cycles();
+    names.push_back(stage.stage());
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"worker", "device_receive", "link_receive", "rings", "timers",
+                                      "owner", "link_send", "device_send", "flush"}));
+  EXPECT_GT(cycles, 0u);
+  EXPECT_LE(cycles, worker.busy_cycles() - busy_before) << "they are parts of the busy ones";
+  EXPECT_GE(worker.stages(1).frames(), 1u) << "the reply came in, and the request went out";
+  EXPECT_GE(worker.stages(7).frames(), 1u);
+
+  request.mutable_set_measuring()->set_on(false);
+  EXPECT_EQ(call(request).error(), "");
+  const msg::WorkerState ended = state().workers(0);
+  EXPECT_FALSE(ended.measuring());
+  EXPECT_EQ(ping(11).outcome(), msg::PingResult::REPLY);
+  EXPECT_EQ(state().workers(0).measured_passes(), ended.measured_passes());
+}
+
 TEST_F(Slots, LogsAreJsonLinesThatSayWhatWasDecided) {
   Process daemon(directory, arguments());
   ASSERT_TRUE(daemon.ready()) << daemon.log();

@@ -322,6 +322,27 @@ TEST_F(Mtctl, EndsTheRateOfAPort) {
   EXPECT_EQ("port: 1", daemon_.target.calls.take().set_rate().ShortDebugString());
 }
 
+TEST_F(Mtctl, HasWorkersMeasureOrNot) {
+  auto ran = run_it({"workers", "measure", "on"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("workers measure where their cycles go: see show workers\n", ran.out);
+  auto call = daemon_.target.calls.take();
+  EXPECT_TRUE(call.has_set_measuring());
+  EXPECT_TRUE(call.set_measuring().on());
+
+  ran = run_it({"workers", "measure", "off"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("workers measure no more; show workers tells what they have\n", ran.out);
+  call = daemon_.target.calls.take();
+  EXPECT_TRUE(call.has_set_measuring());
+  EXPECT_FALSE(call.set_measuring().on());
+
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"workers"}, {"workers", "measure"}, {"workers", "measure", "1"}}) {
+    EXPECT_EQ(2, run_it(wrong).status) << wrong.back();
+  }
+}
+
 TEST(BitRate, IsBitsPerSecondWithDecimalUnits) {
   const std::pair<const char*, std::uint64_t> good[] = {
       {"1000", 1'000},           {"1k", 1'000},

@@ -5,6 +5,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <tuple>
+#include <vector>
 
 #include "sample_node.h"
 #include "tools/mtctl/json.h"
@@ -151,6 +153,35 @@ TEST(Show, Workers) {
       "WORKER  CPU  LOOPS    BUSY  POLLING IDLE    ASLEEP  SLEEPS  OF UPTIME BUSY\n"
       "     0  any   5000  1.00 s      500.0 ms  9000.0 s     777           0.0 %\n",
       show_workers(sample_node(), false));
+}
+
+TEST(Show, WorkersTellWhereTheirCyclesWent) {
+  auto node = sample_node();
+  auto& worker = *node.mutable_workers(0);
+  worker.set_measuring(true);
+  const auto after_workers = [&] {
+    const std::string all = show_workers(node, false);
+    return all.substr(show_workers(sample_node(), false).size());
+  };
+  EXPECT_EQ("\nworker 0: 0 passes measured so far\n", after_workers());
+  worker.set_measured_passes(200);
+  for (const auto& [stage, cycles, frames] :
+       std::vector<std::tuple<const char*, std::uint64_t, std::uint64_t>>{
+           {"device_receive", 250'000, 2'000}, {"timers", 750'000, 0}}) {
+    auto& state = *worker.add_stages();
+    state.set_stage(stage);
+    state.set_cycles(cycles);
+    state.set_frames(frames);
+  }
+  // 250,000 cycles are a quarter of the million, and 125 for each of 2,000 frames.
+  EXPECT_EQ(
+      "\nworker 0: 200 passes measured so far\n\n"
+      "WORKER  STAGE           CYCLES   SHARE  FRAMES  CYCLES/FRAME\n"
+      "     0  device_receive  250000  25.0 %    2000         125.0\n"
+      "     0  timers          750000  75.0 %       0             -\n",
+      after_workers());
+  worker.set_measuring(false);
+  EXPECT_EQ(0u, after_workers().find("\nworker 0: 200 passes measured\n"));
 }
 
 TEST(Show, Memory) {

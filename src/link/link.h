@@ -58,6 +58,8 @@ class Owner {
   virtual void link_changed(PortId port) = 0;
   /// Numbers for the next bring-up; `last_epoch` is 0 at first.
   virtual BringUp bring_up(PortId port, std::uint8_t last_epoch) = 0;
+  /// Link::next_deadline() has come nearer, to `at`: for who does not want to ask each link.
+  virtual void deadline_nearer(Time at) { (void)at; }
 
  protected:
   ~Owner() = default;
@@ -212,7 +214,9 @@ class Link {
   Time poll_time() const;
   Time exact_deadline();
   void arm(Time at) {
-    if (at < deadline_) deadline_ = at;
+    if (at >= deadline_) return;
+    deadline_ = at;
+    owner_.deadline_nearer(at);
   }
 
   // Frames out (frames.cc).

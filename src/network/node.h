@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -160,7 +161,8 @@ class Shard final : private link::Owner, private LaneQueues {
   bool expire(Time now);
   /// As expire(), for one port: lets the owner of several shards keep the order of ports (C2).
   bool expire(PortId port, Time now);
-  Time next_deadline() const;
+  /// When expire() has something to do, or earlier.
+  Time next_deadline() const { return deadline_; }
   /// The next frame of `port`, as Link::next_frame().
   bool next_frame(PortId port, Time now, link::FrameOut& out);
 
@@ -184,6 +186,7 @@ class Shard final : private link::Owner, private LaneQueues {
   std::uint64_t queued_bytes(PortId lane) const override {
     return links_[lane.value()]->queued_bytes();
   }
+  void deadline_nearer(Time at) override { deadline_ = std::min(deadline_, at); }
 
   struct Hop {
     PortId port;
@@ -208,6 +211,7 @@ class Shard final : private link::Owner, private LaneQueues {
   void publish_longest(PortId port);
   void publish_queue(PortId port);
   bool tells_queue(const Buffer& packet) const { return packet.notes.own || by_queue_; }
+  void find_deadline();
 
   Node& node_;
   const NodeId self_;
@@ -220,6 +224,7 @@ class Shard final : private link::Owner, private LaneQueues {
   const bool by_queue_;                             ///< N8 looks at queues
   ShardCounters counters_;
   Time now_{};
+  Time deadline_ = kNever;  ///< not after any link's: so a node of many ports need not ask each
 };
 
 }  // namespace mtl::network

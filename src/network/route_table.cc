@@ -1,6 +1,5 @@
 #include "network/route_table.h"
 
-#include <algorithm>
 #include <string>
 
 namespace mtl::network {
@@ -32,15 +31,21 @@ std::string fault(const std::string& what, const std::vector<Tier>& tiers, std::
   return {};
 }
 
+std::size_t count_hops(const std::vector<Tier>& tiers) {
+  std::size_t n = 0;
+  for (const Tier& tier : tiers) n += tier.size();
+  return n;
+}
+
 }  // namespace
 
 void RouteTable::add(const std::vector<Tier>& tiers) {
   entries_.push_back(
       {static_cast<std::uint32_t>(tiers_.size()), static_cast<std::uint32_t>(tiers.size())});
   for (const Tier& tier : tiers) {
-    hops_.emplace_back(new NextHop[tier.size()]);
-    std::copy(tier.begin(), tier.end(), hops_.back().get());
-    tiers_.emplace_back(hops_.back().get(), tier.size());
+    const std::size_t first = hops_.size();
+    hops_.insert(hops_.end(), tier.begin(), tier.end());
+    tiers_.emplace_back(hops_.data() + first, tier.size());
   }
 }
 
@@ -48,6 +53,9 @@ Result<RouteTable> RouteTable::build(std::span<const Route> routes, std::size_t 
                                      const std::vector<Tier>* default_tiers) {
   RouteTable table;
   table.entry_of_.assign(65536, 0);
+  std::size_t hops = default_tiers == nullptr ? 0 : count_hops(*default_tiers);
+  for (const Route& route : routes) hops += count_hops(route.tiers);
+  table.hops_.reserve(hops);
   if (default_tiers != nullptr) {
     if (auto why = fault("the default route", *default_tiers, ports); !why.empty()) {
       return Error{why};

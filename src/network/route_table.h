@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,6 +35,9 @@ class RouteTable {
   static constexpr std::size_t kMaxHops = 64;  ///< of one tier, weights counted
 
   RouteTable() = default;
+  // tiers_ points into hops_, which a move takes along.
+  RouteTable(RouteTable&&) = default;
+  RouteTable& operator=(RouteTable&&) = default;
 
   /// Checks ids, ports (below `ports`), raises, sizes, destinations listed twice, empty tiers.
   static Result<RouteTable> build(std::span<const Route> routes, std::size_t ports,
@@ -60,8 +62,9 @@ class RouteTable {
   std::vector<Route> routes_;
   std::vector<std::uint16_t> entry_of_;  ///< by node id; entry 0 is the default route
   std::vector<Entry> entries_;
+  // In a row each, so that a table of many destinations takes few cache lines.
   std::vector<std::span<const NextHop>> tiers_;
-  std::vector<std::unique_ptr<NextHop[]>> hops_;
+  std::vector<NextHop> hops_;  ///< reserved as a whole: never moves
 };
 
 }  // namespace mtl::network

@@ -84,17 +84,27 @@ void Shard::receive(PortId port, Buffer* frame, Time now) {
 
 bool Shard::expire(PortId port, Time now) {
   now_ = now;
-  return links_[port.value()]->expire(now);
+  if (links_[port.value()]->expire(now)) return true;
+  if (deadline_ <= now) find_deadline();
+  return false;
 }
 
 bool Shard::expire(Time now) {
-  return std::any_of(ports_.begin(), ports_.end(), [&](PortId port) { return expire(port, now); });
+  if (now < deadline_) return false;
+  now_ = now;
+  if (std::any_of(ports_.begin(), ports_.end(),
+                  [&](PortId port) { return links_[port.value()]->expire(now); })) {
+    return true;
+  }
+  find_deadline();
+  return false;
 }
 
-Time Shard::next_deadline() const {
-  Time at = kNever;
-  for (const PortId port : ports_) at = std::min(at, links_[port.value()]->next_deadline());
-  return at;
+void Shard::find_deadline() {
+  deadline_ = kNever;
+  for (const PortId port : ports_) {
+    deadline_ = std::min(deadline_, links_[port.value()]->next_deadline());
+  }
 }
 
 bool Shard::next_frame(PortId port, Time now, link::FrameOut& out) {

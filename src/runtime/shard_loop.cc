@@ -33,9 +33,18 @@ void ShardLoop::renew_active() {
   }
 }
 
+void ShardLoop::renew_plain() {
+  plain_ = std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return slot.impairment != nullptr || slot.pacer != nullptr;
+  });
+}
+
 void ShardLoop::attach(PortId port, phy::Port& medium, Time now) {
   detach(port, now);
-  slots_[port.value()].medium = &medium;
+  Slot& slot = slots_[port.value()];
+  slot.medium = &medium;
+  slot.keeps = !medium.traits().lossy;
+  slot.empty = 0;
   renew_active();
 }
 
@@ -60,14 +69,24 @@ std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
   if (slot.impairment != nullptr) {
     slot.impairment->pop_due(kNever, [&](Buffer* frame) { shard_.receive(port, frame, now); });
   }
-  return std::exchange(slot.impairment, std::move(impairment));
+  std::swap(slot.impairment, impairment);
+  renew_plain();
+  return impairment;
 }
 
 std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<phy::Pacer> pacer) {
   Slot& slot = slots_[port.value()];
   slot.held = false;
   if (pacer != nullptr && slot.pacer != nullptr) pacer->take_over(*slot.pacer);
-  return std::exchange(slot.pacer, std::move(pacer));
+  std::swap(slot.pacer, pacer);
+  renew_plain();
+  return pacer;
+}
+
+bool ShardLoop::rests(std::size_t active) const {
+  const Slot& slot = *active_[active];
+  return busy_ && slot.empty >= kRestAfter && slot.keeps && slot.impairment == nullptr &&
+         (passes_ + active) % kRestFor != 0;
 }
 
 bool ShardLoop::look_at_carrier(Slot& slot, Time now) {
@@ -92,6 +111,7 @@ bool ShardLoop::receive(Slot& slot, Time now, Watch& watch) {
   std::array<Buffer*, kBurst> frames;
   const unsigned n = slot.medium->receive(frames);
   watch.lap(Stage::kDeviceReceive, n);
+  slot.empty = n > 0 ? 0 : std::min(slot.empty + 1, kRestAfter);
   if (slot.impairment == nullptr) {
     for (unsigned i = 0; i < n; ++i) {
       if (i + 1 < n) __builtin_prefetch(frames[i + 1]->data);
@@ -185,7 +205,9 @@ bool ShardLoop::pass_watched(Time now, Watch& watch) {
   watch.lap(Stage::kWorker);
   blocked_ = false;
   bool busy = false;
-  for (Slot* slot : active_) busy |= receive(*slot, now, watch);
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (!rests(i)) busy |= receive(*active_[i], now, watch);
+  }
   busy |= take_rings(now, watch);
   busy |= fire(now, watch);
   if (owner_ != nullptr) busy |= owner_->work(now);
@@ -195,7 +217,8 @@ bool ShardLoop::pass_watched(Time now, Watch& watch) {
   // Each pass, not only after send(): a device may have kept frames back for want of room.
   for (phy::Port* medium : media_) medium->flush();
   watch.lap(Stage::kFlush, watch.frames(Stage::kDeviceSend));
-  return busy;
+  ++passes_;
+  return busy_ = busy;
 }
 
 bool ShardLoop::pass(Time now) {
@@ -212,6 +235,7 @@ bool ShardLoop::measured_pass(Time now, const TickSource& ticks, std::uint64_t b
 
 Time ShardLoop::next_deadline() const {
   Time deadline = shard_.next_deadline();
+  if (plain_) return deadline;
   for (const Slot* slot : active_) {
     if (slot->held) deadline = std::min(deadline, slot->pacer->next());
     if (slot->impairment == nullptr) continue;

@@ -226,6 +226,24 @@ TEST_F(Row, FramesThatAFormerImpairmentHeldGoOnToTheLink) {
   EXPECT_EQ(left.delivered_count, 1u);
 }
 
+// C2: what the shard says in one number is not after what any of its links says, whatever has
+// happened, and after a pass it has not passed.
+TEST_F(Row, C2_NoLinksDeadlineComesBeforeTheShards) {
+  for (int round = 0; round < 4000; ++round) {
+    if (round % 7 == 0) left.send(3, static_cast<std::uint32_t>(round), 100, now);
+    if (round % 11 == 0) right.send(1, static_cast<std::uint32_t>(round), 10, now);
+    left_port.up = round / 1000 % 2 == 0;
+    run(microseconds(3));
+    for (TestNode* node : {&left, &middle, &right}) {
+      ASSERT_GT(node->shard.next_deadline(), now - microseconds(1)) << round;
+      for (const PortId port : node->shard.ports()) {
+        ASSERT_LE(node->shard.next_deadline(), node->shard.link(port)->next_deadline()) << round;
+      }
+    }
+  }
+  EXPECT_GT(right.delivered_count, 0u);
+}
+
 // Each expired timer is an event of its own whose frames leave before the next one is looked at.
 TEST_F(Row, FiresEveryDueTimerInOnePass) {
   come_up();
@@ -237,6 +255,43 @@ TEST_F(Row, FiresEveryDueTimerInOnePass) {
   EXPECT_EQ(middle.shard.link(kPort0)->counters().frames_out[1].get() +
                 middle.shard.link(kPort1)->counters().frames_out[1].get(),
             before + 2);
+}
+
+// Ports at rest are to cost those at work little; and whoever speaks again is heard soon.
+TEST_F(Row, APortAtRestIsLookedAtLessOftenWhileOthersWork) {
+  middle_right.pretend_to_keep();
+  middle.loop.attach(kPort1, middle_right, now);
+  come_up();
+  // Nothing comes from the right, and the left does not cease to speak.
+  const auto work = [&](unsigned passes) {
+    for (unsigned i = 0; i < passes; ++i) {
+      ASSERT_TRUE(left.send(2, i, 10, now));
+      left.loop.pass(now);
+      EXPECT_TRUE(middle.loop.pass(now));
+      left.loop.pass(now);
+      now += microseconds(1);
+    }
+  };
+  work(ShardLoop::kRestAfter);
+  unsigned left_looks = middle_left.looks;
+  unsigned right_looks = middle_right.looks;
+  work(40);
+  EXPECT_EQ(middle_left.looks - left_looks, 40u) << "it may lose frames, and has some";
+  EXPECT_EQ(middle_right.looks - right_looks, 40u / ShardLoop::kRestFor);
+
+  ASSERT_TRUE(right.send(1, 77, 10, now));
+  right.loop.pass(now);
+  work(ShardLoop::kRestFor);
+  EXPECT_EQ(left.last_number, 77u);
+  left_looks = middle_left.looks;
+  right_looks = middle_right.looks;
+  work(8);
+  EXPECT_EQ(middle_right.looks - right_looks, 8u) << "not at rest any more";
+
+  run(milliseconds(2));  // all acks are told: nobody has anything to do
+  right_looks = middle_right.looks;
+  for (int i = 0; i < 8; ++i) EXPECT_FALSE(middle.loop.pass(now));
+  EXPECT_EQ(middle_right.looks - right_looks, 8u) << "while nobody works there is time";
 }
 
 /// A tick source that counts its readings: each lap takes a tick, so a stage's ticks are its laps.

@@ -35,6 +35,7 @@ class WirePort final : public phy::Port {
     traits_.max_frame = 2048;
   }
   unsigned receive(std::span<Buffer*> out) override {
+    ++looks;
     unsigned n = 0;
     while (n < out.size() && in_.pop(frame_)) {
       Buffer* buffer = pool_.take();
@@ -69,12 +70,15 @@ class WirePort final : public phy::Port {
   /// From its attachment on a loop takes it for a port whose frames ring: for tests that wait for
   /// nothing.
   void pretend_bell() { traits_.wake_fd = 0; }
+  /// Likewise for one that keeps what comes until it is taken.
+  void pretend_to_keep() { traits_.lossy = false; }
 
   std::atomic<bool> up{true};
   std::atomic<unsigned> limit{1024};
   unsigned* common = nullptr;  ///< room that ports have together, as those on one device
   unsigned rooms_asked = 0;
   unsigned flushes = 0;
+  unsigned looks = 0;  ///< times that receive() was called
   link::Kind last_kind = link::Kind::kData;
 
  private:

@@ -9,6 +9,6 @@ command -v clang-tidy-14 >/dev/null || die "clang-tidy-14 is missing: run script
 dir=$1
 shift
 cd "$root"
-# g++'s own warning flags are unknown to clang. One file a process: as many as there are cores.
+# g++'s own warning and optimisation flags are unknown to clang. One file a process: as many as there are cores.
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 --quiet -p "$dir" \
-  --extra-arg=-Wno-unknown-warning-option
+  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument

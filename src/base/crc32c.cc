@@ -23,8 +23,6 @@ constexpr std::uint32_t kPolynomial = 0x82F63B78;
 // have no start-up cost (bench/crc).
 constexpr std::size_t kFoldFrom = 400;
 
-constexpr std::size_t kHeaderPart = 12;  // of the link header as L1 covers it; the network header
-
 constexpr std::size_t kSlices = 8;
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
@@ -65,10 +63,9 @@ std::uint32_t update_portable(std::uint32_t state, std::span<const std::byte> by
   return state;
 }
 
-#if defined(__x86_64__)
+#if defined(__SSE4_2__)
 
-__attribute__((target("sse4.2"))) std::uint32_t update_instruction(
-    std::uint32_t state, std::span<const std::byte> bytes) {
+std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> bytes) {
   const std::byte* p = bytes.data();
   std::size_t left = bytes.size();
   std::uint64_t wide = state;
@@ -89,10 +86,8 @@ __attribute__((target("sse4.2"))) std::uint32_t update_instruction(
   return state;
 }
 
-// Link header and network header, 12 bytes each (L1), as three words instead of two and two halves.
-__attribute__((target("sse4.2"))) std::uint32_t update_two_headers(std::uint32_t state,
-                                                                   const std::byte* first,
-                                                                   const std::byte* second) {
+// Three words instead of two and two halves.
+std::uint32_t update_headers(std::uint32_t state, const std::byte* first, const std::byte* second) {
   std::uint64_t begin, end;
   std::uint32_t left, right;
   std::memcpy(&begin, first, sizeof begin);
@@ -104,36 +99,14 @@ __attribute__((target("sse4.2"))) std::uint32_t update_two_headers(std::uint32_t
   return static_cast<std::uint32_t>(_mm_crc32_u64(wide, end));
 }
 
-bool cpu_has_instruction() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("sse4.2") != 0;
-}
-
-// Set before main and never again, so it needs no lock. Whoever runs still earlier finds it false
-// and takes the portable way, which gives the same result.
-const bool kHasInstruction = cpu_has_instruction();
-
-std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> bytes) {
-  return kHasInstruction ? update_instruction(state, bytes) : update_portable(state, bytes);
-}
-
-std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> first,
-                           std::span<const std::byte> second) {
-  if (kHasInstruction && first.size() == kHeaderPart && second.size() == kHeaderPart) {
-    return update_two_headers(state, first.data(), second.data());
-  }
-  return update_short(update_short(state, first), second);
-}
-
 #else
 
 std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> bytes) {
   return update_portable(state, bytes);
 }
 
-std::uint32_t update_short(std::uint32_t state, std::span<const std::byte> first,
-                           std::span<const std::byte> second) {
-  return update_portable(update_portable(state, first), second);
+std::uint32_t update_headers(std::uint32_t state, const std::byte* first, const std::byte* second) {
+  return update_portable(update_portable(state, {first, kCrcHeader}), {second, kCrcHeader});
 }
 
 #endif
@@ -180,7 +153,11 @@ std::uint32_t crc32c_short(std::span<const std::byte> bytes) {
 }
 
 std::uint32_t crc32c_short(std::span<const std::byte> first, std::span<const std::byte> second) {
-  return ~update_short(kStart, first, second);
+  return ~update_short(update_short(kStart, first), second);
+}
+
+std::uint32_t crc32c_headers(const std::byte* first, const std::byte* second) {
+  return ~update_headers(kStart, first, second);
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {

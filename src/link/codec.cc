@@ -14,9 +14,11 @@ constexpr std::size_t kPacketCrcFrom = 2;
 
 /// Whether `length` is legal for `kind` (L3).
 bool legal_length(Kind kind, std::size_t length, std::uint16_t mtu) {
+  if (kind == Kind::kData) [[likely]]
+    return length >= kMinPacket && length <= mtu;
   switch (kind) {
     case Kind::kData:
-      return length >= kMinPacket && length <= mtu;
+      break;
     case Kind::kStatus:
       return length == kStatusBody;
     case Kind::kNack:
@@ -29,9 +31,11 @@ bool legal_length(Kind kind, std::size_t length, std::uint16_t mtu) {
   return false;
 }
 
-/// What L1 covers behind the link header.
-std::span<const std::byte> covered_body(Kind kind, std::span<const std::byte> body) {
-  return kind == Kind::kData ? body.first(kNetworkHeader) : body;
+/// L1: of the link header that begins at `header`, and of what it covers of `body`.
+std::uint32_t header_crc(Kind kind, const std::byte* header, std::span<const std::byte> body) {
+  static_assert(kCrcOffset == kCrcHeader && kNetworkHeader == kCrcHeader);
+  if (kind == Kind::kData) return crc32c_headers(header, body.data());
+  return crc32c_short({header, kCrcOffset}, body);
 }
 
 }  // namespace
@@ -55,12 +59,14 @@ const char* name(Kind kind) {
 DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu) {
   if (frame.size() < kFrameHeader) return {Drop::kMalformed, {}};
   const std::byte* h = frame.data() + kEthernetHeader;
-  const std::uint8_t version_kind = load8(h);
-  const std::uint8_t vcs = load8(h + 8);
-  const std::uint16_t length = load16(h + 2);
+  // As it was made (encode): two words rather than field by field.
+  const std::uint64_t front = load64(h);
+  const std::uint32_t back = load32(h + 8);
+  const auto version_kind = static_cast<std::uint8_t>(front >> 56);
+  const auto length = static_cast<std::uint16_t>(front >> 32);
   const auto kind = static_cast<Kind>(version_kind & 0x0F);
-  const std::uint8_t vc = vcs >> 4;
-  const std::uint8_t credit_vc = vcs & 0x0F;
+  const auto vc = static_cast<std::uint8_t>(back >> 28);
+  const auto credit_vc = static_cast<std::uint8_t>(back >> 24 & 0x0F);
   // L3, first group: legal_length() is false for a kind that is not known.
   if (version_kind >> 4 != kVersion || kFrameHeader + length > frame.size() ||
       !legal_length(kind, length, mtu) || vc >= kVcs ||
@@ -68,18 +74,18 @@ DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu) {
     return {Drop::kMalformed, {}};
   }
   const auto body = frame.subspan(kFrameHeader, length);
-  if (load32(h + kCrcOffset) != crc32c_short({h, kCrcOffset}, covered_body(kind, body))) {
+  if (load32(h + kCrcOffset) != header_crc(kind, h, body)) {
     return {Drop::kBadHeaderCrc, {}};
   }
   Header header{.kind = kind,
-                .epoch = load8(h + 1),
+                .epoch = static_cast<std::uint8_t>(front >> 48),
                 .length = length,
-                .seq = Seq{load16(h + 4)},
-                .ack = Seq{load16(h + 6)},
+                .seq = Seq{static_cast<std::uint16_t>(front >> 16)},
+                .ack = Seq{static_cast<std::uint16_t>(front)},
                 .vc = Vc{vc},
                 .credit_vc = credit_vc,
-                .flags = load8(h + 9),
-                .credit = CellCount{load16(h + 10)}};
+                .flags = static_cast<std::uint8_t>(back >> 16),
+                .credit = CellCount{static_cast<std::uint16_t>(back)}};
   return {std::nullopt, {header, body}};
 }
 
@@ -94,7 +100,7 @@ void encode(const Header& header, std::span<const std::byte> body, std::byte* ou
                    header.ack.value());
   store32(out + 8,
           std::uint32_t{vcs} << 24 | std::uint32_t{header.flags} << 16 | header.credit.value());
-  store32(out + kCrcOffset, crc32c_short({out, kCrcOffset}, covered_body(header.kind, body)));
+  store32(out + kCrcOffset, header_crc(header.kind, out, body));
 }
 
 void encode(const Init& init, std::byte* out) {

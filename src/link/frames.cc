@@ -1,4 +1,5 @@
 #include <bit>
+#include <cstring>
 
 #include "base/byte_order.h"
 #include "link/link.h"
@@ -49,8 +50,7 @@ bool Link::wants_to_send() const {
 void Link::finish(const Header& header, FrameOut& out, Time now) {
   const std::byte* covered =
       out.packet != nullptr ? out.packet->data : out.head.data() + kFrameHeader;
-  encode_ethernet(peer_mac_.value_or(kUnknownPeer), config_.mac, config_.ether_type,
-                  out.head.data());
+  std::memcpy(out.head.data(), ethernet_.data(), ethernet_.size());
   encode(header, {covered, header.length}, out.head.data() + kEthernetHeader);
   out.kind = header.kind;
   out.replay = header.flags & kFlagReplay && header.kind == Kind::kData;

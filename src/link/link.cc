@@ -47,11 +47,11 @@ Link::Link(const Config& config, Owner& owner)
     : config_(config),
       owner_(owner),
       cell_(config.cell),
-      peer_mac_(config.peer_mac),
       receiver_(config.window),
       sender_(config.send_window),
       replay_timeout_(config.timers.replay_timeout),
       nack_interval_(config.timers.nack_interval) {
+  set_peer_mac(config.peer_mac);
   for (std::size_t v = 0; v < kVcs; ++v) {
     quarter_[v] =
         std::max<std::uint16_t>(1, static_cast<std::uint16_t>((config.capacity[v] + 3) / 4));
@@ -136,7 +136,7 @@ void Link::enter_init(Time now) {
   state_ = State::kInit;
   ours_ = owner_.bring_up(config_.port, ours_.epoch);
   peer_.reset();
-  peer_mac_ = config_.peer_mac;  // P2: what was learned is forgotten
+  set_peer_mac(config_.peer_mac);  // P2: what was learned is forgotten
   link_mtu_ = 0;
   nonces_told_ = {};
   nonce_turn_ = 0;
@@ -191,6 +191,11 @@ void Link::enter_up(Time now) {
   arm(now + config_.timers.keepalive_interval);
   arm(now + config_.timers.ack_delay);
   arm(now + replay_timeout_);
+}
+
+void Link::set_peer_mac(const std::optional<Mac>& mac) {
+  peer_mac_ = mac;
+  encode_ethernet(mac.value_or(kUnknownPeer), config_.mac, config_.ether_type, ethernet_.data());
 }
 
 bool Link::told(std::uint32_t nonce) const {
@@ -314,7 +319,7 @@ void Link::on_init_in_init(const Init& init, const std::byte* frame, Time now) {
   if (!config_.peer_mac) {
     Mac source;
     std::memcpy(source.data(), frame + 6, source.size());
-    peer_mac_ = source;
+    set_peer_mac(source);
   }
   if (init.peer_nonce == ours_.nonce) {
     enter_up(now);

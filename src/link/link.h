@@ -188,6 +188,7 @@ class Link {
   std::optional<Drop> refuse(const Init& init) const;
   bool told(std::uint32_t nonce) const;
   bool foreign(const std::byte* frame) const;
+  void set_peer_mac(const std::optional<Mac>& mac);
   void drop(Drop reason, Buffer* buffer) {
     counters_.drops.add(reason);
     give_back(buffer);
@@ -243,10 +244,11 @@ class Link {
   DownReason down_reason_ = DownReason::kDisabled;
   bool enabled_ = false;
   bool carrier_ = false;
-  bool heard_ = false;           ///< a valid frame of the session has come in
-  BringUp ours_;                 ///< nonce and epoch of this bring-up
-  std::optional<Init> peer_;     ///< as L6 took it last
-  std::optional<Mac> peer_mac_;  ///< configured or learned
+  bool heard_ = false;                               ///< a valid frame of the session has come in
+  BringUp ours_;                                     ///< nonce and epoch of this bring-up
+  std::optional<Init> peer_;                         ///< as L6 took it last
+  std::optional<Mac> peer_mac_;                      ///< configured or learned
+  std::array<std::byte, kEthernetHeader> ethernet_;  ///< of frames to it, or to kUnknownPeer
   CellSize peer_cell_{1};
   std::uint32_t mark_cells_ = kNeverMark;
   std::uint16_t link_mtu_ = 0;

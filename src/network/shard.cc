@@ -40,6 +40,13 @@ bool no_error_about(const Buffer& packet) {
          type <= static_cast<std::uint8_t>(EchoType::kUnreachable);
 }
 
+/// An edge port mostly lists one.
+template <class T>
+bool listed(const std::vector<T>& sorted, T value) {
+  if (sorted.size() == 1) return sorted.front() == value;
+  return std::binary_search(sorted.begin(), sorted.end(), value);
+}
+
 }  // namespace
 
 Shard::Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner)
@@ -325,7 +332,7 @@ void Shard::route_again(Buffer* packet) {
 std::optional<Drop> Shard::edge_in(PortId port, const Buffer& packet) const {
   const auto& edge = node_.config().ports[port.value()].edge;
   if (!edge) return std::nullopt;
-  if (!std::binary_search(edge->nodes.begin(), edge->nodes.end(), src_of(packet))) {
+  if (!listed(edge->nodes, src_of(packet))) {
     return Drop::kSpoofed;
   }
   if (!edge_out(port, packet)) return Drop::kWrongPartition;
@@ -335,8 +342,7 @@ std::optional<Drop> Shard::edge_in(PortId port, const Buffer& packet) const {
 /// Whether the port's partitions let the packet through, either way (N5).
 bool Shard::edge_out(PortId port, const Buffer& packet) const {
   const auto& edge = node_.config().ports[port.value()].edge;
-  return !edge ||
-         std::binary_search(edge->partitions.begin(), edge->partitions.end(), partition_of(packet));
+  return !edge || listed(edge->partitions, partition_of(packet));
 }
 
 bool Shard::own_full(PortId port) const {

@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -14,6 +16,27 @@ namespace mtl::phy {
 namespace {
 
 constexpr std::uint32_t kRecordHeader = 8;
+
+// How far ahead of the record in hand the ring is fetched from the other core's cache: some frames
+// of the shortest kind. The CPU cannot do so by itself, since each record's place depends on the
+// length of the one before.
+constexpr std::uint64_t kAhead = 512;
+constexpr std::uint64_t kCacheLine = 64;
+
+// What most frames and packets of the shortest kind are, without a call.
+void copy_short(std::byte* to, const std::byte* from, std::uint32_t length) {
+  constexpr std::uint32_t kBlock = 32;
+  if (length < kBlock || length > 2 * kBlock) {
+    std::memcpy(to, from, length);
+    return;
+  }
+  // Both ends, which overlap.
+  std::array<std::byte, kBlock> begin, end;
+  std::memcpy(begin.data(), from, kBlock);
+  std::memcpy(end.data(), from + length - kBlock, kBlock);
+  std::memcpy(to, begin.data(), kBlock);
+  std::memcpy(to + length - kBlock, end.data(), kBlock);
+}
 
 // The length word of a record, read once: the compiler must not look at it a second time, after the
 // check, when a hostile peer may have changed it.
@@ -137,9 +160,13 @@ Buffer* LocalPort::take_record(std::uint64_t available, std::uint32_t& record) {
     fail();
     return nullptr;
   }
+  if (available > kAhead) {  // a record and a bit of the shortest kind: two lines
+    __builtin_prefetch(from + kAhead);
+    __builtin_prefetch(from + kAhead + kCacheLine);
+  }
   Buffer* frame = pool_.take();
   if (frame == nullptr) return nullptr;
-  std::memcpy(frame->data, from + kRecordHeader, length);
+  copy_short(frame->data, from + kRecordHeader, length);
   frame->length = length;
   frame->tailroom -= length;
   frame->notes.crc = check_packet(frame->bytes());
@@ -155,6 +182,11 @@ unsigned LocalPort::receive(std::span<Buffer*> out) {
   if (available > config_.ring_bytes || available % 8 != 0) {
     fail();
     return 0;
+  }
+  // The first records at once; each then fetches what lies kAhead of it.
+  const std::byte* const first = segment_->in_ring() + (tail_ & mask_);
+  for (std::uint64_t at = 0; at < std::min(available, kAhead + kCacheLine); at += kCacheLine) {
+    __builtin_prefetch(first + at);
   }
   unsigned count = 0;
   while (count < out.size() && available > 0) {
@@ -213,13 +245,24 @@ bool LocalPort::send(const link::FrameOut& frame) {
   const std::uint64_t record_header = length;
   std::memcpy(to, &record_header, kRecordHeader);
   to += kRecordHeader;
-  std::memcpy(to, frame.head.data(), frame.head_length);
+  // Of the other core's cache likewise, to be written.
+  __builtin_prefetch(to + kAhead, 1);
+  __builtin_prefetch(to + kAhead + kCacheLine, 1);
+  // A header in a block of fixed size where there is room for it: the packet overwrites what is too
+  // much.
+  constexpr std::uint32_t kHead = 32;
+  static_assert(kHead >= link::kFrameHeader && kHead <= link::kMinFrame);
   std::uint32_t written = frame.head_length;
+  if (written <= kHead && kHead <= length) {
+    std::memcpy(to, frame.head.data(), kHead);
+  } else {
+    std::memcpy(to, frame.head.data(), written);
+  }
   if (frame.packet != nullptr) {
-    std::memcpy(to + written, frame.packet->data, frame.packet->length);
+    copy_short(to + written, frame.packet->data, frame.packet->length);
     written += frame.packet->length;
   }
-  std::memset(to + written, 0, length - written);
+  if (written < length) std::memset(to + written, 0, length - written);
   head_ += record;
   free_ -= record;
   counters_.frames_out.add();

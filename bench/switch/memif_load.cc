@@ -1,8 +1,8 @@
-// Load for testpmd between two memif ports, the counterpart of slot_load: two zero-copy clients in
-// one pinned thread, frames from each to the other, flat out. Each frame's bytes are written anew
-// before it is sent and not looked at when it has come back, as slot_load does it. Prints frames
-// and time as a line of JSON, then waits for the end of its input: testpmd has to leave first,
-// since the memif driver may crash when its peer closes.
+// Load for testpmd, or OVS, between two memif ports, the counterpart of slot_load: two zero-copy
+// clients in one pinned thread, frames from each to the other, flat out. Each frame's bytes are
+// written anew before it is sent and not looked at when it has come back, as slot_load does it.
+// Prints frames and time as a line of JSON, then waits for the end of its input: testpmd has to
+// leave first, since the memif driver may crash when its peer closes.
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
@@ -36,6 +36,7 @@ struct Options {
   std::uint32_t in_flight = 256;
   double warm_up = 0.5;
   double seconds = 3;
+  std::uint16_t queues = 1;
   int cpu = 1;
 };
 
@@ -70,13 +71,14 @@ void start_eal(const Options& o) {
 class End {
  public:
   End(const Options& o, std::uint16_t port, rte_mempool* pool)
-      : port_(port), size_(o.size), pool_(pool) {
+      : port_(port), queues_(o.queues), size_(o.size), pool_(pool) {
     const rte_eth_conf conf{};
-    if (rte_eth_dev_configure(port, 1, 1, &conf) != 0 ||
-        rte_eth_rx_queue_setup(port, 0, kDescriptors, 0, nullptr, pool) != 0 ||
-        rte_eth_tx_queue_setup(port, 0, kDescriptors, 0, nullptr) != 0) {
-      throw std::runtime_error("a memif port cannot be set up");
+    bool ok = rte_eth_dev_configure(port, queues_, queues_, &conf) == 0;
+    for (std::uint16_t q = 0; ok && q < queues_; ++q) {
+      ok = rte_eth_rx_queue_setup(port, q, kDescriptors, 0, nullptr, pool) == 0 &&
+           rte_eth_tx_queue_setup(port, q, kDescriptors, 0, nullptr) == 0;
     }
+    if (!ok) throw std::runtime_error("a memif port cannot be set up");
     for (std::size_t i = 0; i < kTemplates; ++i) {
       packets_.emplace_back(o.size, static_cast<std::uint8_t>(i));
     }
@@ -100,8 +102,13 @@ class End {
 
  private:
   bool receive() {
+    bool any = false;
+    for (std::uint16_t q = 0; q < queues_; ++q) any |= receive(q);
+    return any;
+  }
+  bool receive(std::uint16_t queue) {
     std::array<rte_mbuf*, kBurst> frames;
-    const std::uint16_t n = rte_eth_rx_burst(port_, 0, frames.data(), kBurst);
+    const std::uint16_t n = rte_eth_rx_burst(port_, queue, frames.data(), kBurst);
     if (n == 0) return false;
     received_ += n;
     rte_pktmbuf_free_bulk(frames.data(), n);
@@ -120,6 +127,7 @@ class End {
   }
 
   std::uint16_t port_;
+  std::uint16_t queues_;  ///< all are received from, the first is sent on
   std::uint16_t size_;
   rte_mempool* pool_;
   std::vector<std::vector<std::uint8_t>> packets_;
@@ -221,6 +229,8 @@ int main(int argc, char** argv) {
   app.add_option("--room", o.room, "bytes of a memif buffer");
   app.add_option("--in-flight", o.in_flight, "frames on their way, each way, at most");
   app.add_option("--seconds", o.seconds, "time measured");
+  app.add_option("--queues", o.queues, "rings each way: as many as the other side sends on")
+      ->check(CLI::Range(1, 8));
   app.add_option("--cpu", o.cpu, "CPU to run on");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,31 +1,28 @@
-// Load for a switch under test: claims two slots of an mtswitchd and sends DATA from each to the
-// other, flat out, from one pinned thread. Prints, as a line of JSON, what the daemon itself
-// counted meanwhile: packets forwarded, and the worker's cycles.
+// Load for a switch under test: claims pairs of slots of an mtswitchd and sends DATA from each of a
+// pair to the other, flat out, from one pinned thread. Prints, as a line of JSON, what the daemon
+// itself counted meanwhile: packets forwarded, and the worker's cycles.
 //
-// To cost less than the switch that it loads, it reads frames where they lie in the rings, does not
-// look at their payload, and takes what it sends from a few packets made beforehand (copied into
-// the ring, so that the switch finds each frame's bytes in another core's cache, as in life). The
-// link protocol is the real one, by link::Link. It rings no doorbell: the daemon has to poll.
+// What it sends is taken from a few packets made beforehand and copied into the ring, so that the
+// switch finds each frame's bytes in another core's cache, as in life. The link protocol is the
+// real one, by link::Link (slot_end.h). It rings no doorbell: the daemon has to poll.
 #include <sched.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/switch/slot_end.h"
 #include "control/client.h"
-#include "link/link.h"
-#include "network/packet.h"
 #include "phy/local_segment.h"
 #include "runtime/clock.h"
-#include "runtime/random.h"
 #include "runtime/settings/link_timers.h"
 
 namespace mtl {
@@ -33,14 +30,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr unsigned kBurst = 32;
-constexpr std::size_t kTemplates = 64;
-constexpr std::uint32_t kViews = 4096;
 constexpr Duration kPatience = 5s;
+constexpr Duration kSettle = 100ms;
 
 struct Options {
   std::string socket;
-  std::array<std::string, 2> slots{"a", "b"};
+  std::vector<std::string> slots{"a", "b"};  ///< each two are a pair
+  std::size_t busy_pairs = 0;                ///< pairs that send; 0: all
+  std::uint16_t destinations = 1;            ///< nodes that each slot sends to
   std::uint32_t size = 64;
   std::uint32_t in_flight = 256;
   double warm_up = 0.5;
@@ -54,183 +51,38 @@ T value(Result<T> result) {
   return std::move(*result);
 }
 
-/// Buffers without memory of their own: they show bytes that lie elsewhere.
-class Views final : public BufferPool {
- public:
-  Views() : views_(kViews) {
-    for (Buffer& view : views_) free_.push_back(&view);
+link::Config config_of(const mtlink::control::SlotGrant& grant) {
+  link::Config c;
+  c.node = NodeId{static_cast<std::uint16_t>(grant.node())};
+  c.port = PortId{0};
+  c.mac = {std::byte{2}, std::byte{0}, std::byte{0},
+           std::byte{0}, std::byte{0}, static_cast<std::byte>(grant.node())};
+  c.mtu = static_cast<std::uint16_t>(grant.mtu());
+  c.cell = static_cast<std::uint16_t>(grant.cell());
+  c.window = static_cast<std::uint16_t>(grant.window());
+  for (std::size_t v = 0; v < kVcs; ++v) {
+    c.capacity[v] = static_cast<std::uint16_t>(grant.capacity(static_cast<int>(v)));
   }
-  /// The packet CRC counts as checked, so that the link does not read the payload.
-  Buffer* show(std::byte* data, std::uint32_t length) {
-    if (free_.empty()) throw std::runtime_error("out of views: frames do not come in order");
-    Buffer* view = take();
-    view->data = data;
-    view->length = length;
-    view->notes.crc = CrcState::kGood;
-    return view;
-  }
-  Buffer* take() override {
-    Buffer* view = free_.back();
-    free_.pop_back();
-    *view = Buffer{};
-    view->pool = this;
-    return view;
-  }
-  void give(Buffer* buffer) override { free_.push_back(buffer); }
-  bool exclusive(const Buffer&) const override { return false; }
-  std::uint32_t room() const override { return 0; }
-  std::uint32_t available() const override { return static_cast<std::uint32_t>(free_.size()); }
+  const auto timers = runtime::link_timers(grant.timers());
+  if (!timers) throw std::runtime_error(timers.error().message);
+  c.timers = *timers;
+  if (const char* why = link::fault(c)) throw std::runtime_error(why);
+  return c;
+}
 
- private:
-  std::vector<Buffer> views_;
-  std::vector<Buffer*> free_;
-};
-
-/// One slot's end: its segment, its link, and what it sends. Goes with the daemon's claim.
-class End final : public link::Owner {
- public:
-  End(const Options& options, std::size_t which)
-      : options_(options), client_(value(control::Client::connect(options.socket))) {
+/// A slot of the daemon: claimed as long as this lives.
+struct ClaimedSlot {
+  ClaimedSlot(const Options& options, const std::string& name)
+      : client(value(control::Client::connect(options.socket))) {
     mtlink::control::ClaimSlot claim;
-    claim.set_name(options.slots[which]);
-    auto lease = value(client_.claim_slot(claim));
-    segment_ = value(
+    claim.set_name(name);
+    auto lease = value(client.claim_slot(claim));
+    auto segment = value(
         phy::LocalSegment::attach({Fd(lease.memory.release()), Fd(lease.doorbell.release())}));
-    mask_ = segment_->ring_bytes() - 1;
-    link_ = std::make_unique<link::Link>(config_of(lease.grant), *this);
-    if (options.size > link::kFrameHeader + link_->config().mtu) {
-      throw std::runtime_error("frames are longer than the slot's mtu");
-    }
+    end = std::make_unique<SlotEnd>(config_of(lease.grant), std::move(segment), options.size);
   }
-
-  /// Makes the packets to `peer`; their entropy differs, so that they are of several flows.
-  void make_packets(NodeId peer) {
-    const std::size_t length = options_.size - link::kFrameHeader;
-    for (std::size_t i = 0; i < kTemplates; ++i) {
-      auto& packet = packets_.emplace_back(length, static_cast<std::byte>(i));
-      network::encode(network::Header{.proto = static_cast<std::uint8_t>(network::Proto::kDatagram),
-                                      .dst = peer,
-                                      .src = node(),
-                                      .entropy = static_cast<std::uint16_t>(i)},
-                      packet.data());
-      network::seal(packet);
-    }
-  }
-  void enable(Time now) {
-    link_->set_carrier(true, now);
-    link_->enable(now);
-  }
-  NodeId node() const { return link_->config().node; }
-  bool usable() const { return link_->usable(); }
-  std::uint64_t sent() const { return sent_; }
-  std::uint64_t received() const { return received_; }
-  std::uint64_t replays() const { return link_->counters().replays.get(); }
-
-  /// Takes what has come, queues a burst of packets if `in_flight` of ours may be on their way, and
-  /// sends what the link has to send. Returns whether any of it was anything.
-  bool pass(std::uint32_t in_flight, std::uint64_t arrived_at_peer, Time now) {
-    now_ = now;
-    const bool received = receive();
-    const bool submitted = usable() && submit(in_flight, sent_ - arrived_at_peer);
-    const std::uint64_t before = head_;
-    pull();
-    while (link_->next_deadline() <= now_ && link_->expire(now_)) pull();
-    segment_->own().head.store(head_, std::memory_order_release);
-    return received || submitted || head_ != before;
-  }
-
- private:
-  static constexpr std::uint64_t kRecordHeader = 8;
-
-  static link::Config config_of(const mtlink::control::SlotGrant& grant) {
-    link::Config c;
-    c.node = NodeId{static_cast<std::uint16_t>(grant.node())};
-    c.port = PortId{0};
-    c.mac = {std::byte{2}, std::byte{0}, std::byte{0},
-             std::byte{0}, std::byte{0}, static_cast<std::byte>(grant.node())};
-    c.mtu = static_cast<std::uint16_t>(grant.mtu());
-    c.cell = static_cast<std::uint16_t>(grant.cell());
-    c.window = static_cast<std::uint16_t>(grant.window());
-    for (std::size_t v = 0; v < kVcs; ++v) {
-      c.capacity[v] = static_cast<std::uint16_t>(grant.capacity(static_cast<int>(v)));
-    }
-    const auto timers = runtime::link_timers(grant.timers());
-    if (!timers) throw std::runtime_error(timers.error().message);
-    c.timers = *timers;
-    if (const char* why = link::fault(c)) throw std::runtime_error(why);
-    return c;
-  }
-
-  bool receive() {
-    const std::uint64_t head = segment_->peer().head.load(std::memory_order_acquire);
-    unsigned count = 0;
-    for (; tail_ != head && count < kBurst; ++count) {
-      // The ring is mapped writable; the link only moves the view's bounds.
-      auto* record = const_cast<std::byte*>(segment_->in_ring() + (tail_ & mask_));
-      std::uint32_t length = 0;
-      std::memcpy(&length, record, sizeof length);
-      link_->receive(views_.show(record + kRecordHeader, length), now_);
-      tail_ += phy::local_record(length);
-    }
-    if (count > 0) segment_->own().tail.store(tail_, std::memory_order_release);
-    return count > 0;
-  }
-
-  bool submit(std::uint32_t limit, std::uint64_t in_flight) {
-    if (in_flight + kBurst > limit || link_->queued() != 0) return false;
-    for (unsigned i = 0; i < kBurst; ++i) {
-      auto& packet = packets_[sent_++ % kTemplates];
-      link_->submit(views_.show(packet.data(), static_cast<std::uint32_t>(packet.size())), now_);
-    }
-    return true;
-  }
-
-  void pull() {
-    const std::uint64_t used = head_ - segment_->peer().tail.load(std::memory_order_acquire);
-    std::uint64_t free = segment_->ring_bytes() - used;
-    const std::uint64_t longest = phy::local_record(segment_->max_frame());
-    while (free >= longest && link_->next_frame(now_, frame_)) {
-      std::byte* record = segment_->out_ring() + (head_ & mask_);
-      const std::uint64_t length = frame_.write(record + kRecordHeader);
-      std::memcpy(record, &length, sizeof length);
-      const std::uint64_t bytes = phy::local_record(static_cast<std::uint32_t>(length));
-      head_ += bytes;
-      free -= bytes;
-    }
-  }
-
-  // link::Owner
-  void packet_in(PortId, Buffer* packet) override {
-    ++received_;
-    link_->release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
-    give_back(packet);
-  }
-  void packet_acked(PortId, Buffer* packet) override { give_back(packet); }
-  void packet_back(PortId, Buffer* packet) override {
-    give_back(packet);
-    died_ = true;
-  }
-  void link_changed(PortId) override {}
-  link::BringUp bring_up(PortId, std::uint8_t last_epoch) override {
-    if (died_) throw std::runtime_error("a link died under load");
-    return random_.bring_up(last_epoch);
-  }
-
-  const Options& options_;
-  control::Client client_;  ///< holds the slot
-  std::unique_ptr<phy::LocalSegment> segment_;
-  std::uint64_t mask_ = 0;
-  Views views_;  ///< before link_, which gives back what it holds
-  runtime::RandomStock random_;
-  std::unique_ptr<link::Link> link_;
-  std::vector<std::vector<std::byte>> packets_;
-  link::FrameOut frame_;
-  Time now_{};
-  bool died_ = false;
-  std::uint64_t head_ = 0;
-  std::uint64_t tail_ = 0;
-  std::uint64_t sent_ = 0;
-  std::uint64_t received_ = 0;
+  control::Client client;
+  std::unique_ptr<SlotEnd> end;
 };
 
 /// What the daemon says of itself, in one reading.
@@ -262,21 +114,31 @@ Reading read(control::Client& client) {
   return r;
 }
 
-/// Both ends and the time.
+/// All ends and the time.
 class Load {
  public:
-  explicit Load(const Options& options) : options_(options), a_(options, 0), b_(options, 1) {
-    a_.make_packets(b_.node());
-    b_.make_packets(a_.node());
-    a_.enable(clock_.now());
-    b_.enable(clock_.now());
+  explicit Load(const Options& options)
+      : options_(options),
+        busy_ends_(options.busy_pairs == 0 ? options.slots.size() : 2 * options.busy_pairs) {
+    for (const std::string& name : options.slots) {
+      slots_.emplace_back(options, name);
+      ends_.push_back(slots_.back().end.get());
+    }
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      ends_[i]->make_packets(peer(i).node(), options.destinations);
+      ends_[i]->enable(clock_.now());
+    }
   }
   void bring_up() {
     const Time until = clock_.now() + kPatience;
-    while (!a_.usable() || !b_.usable()) {
+    while (!std::all_of(ends_.begin(), ends_.end(),
+                        [](const SlotEnd* end) { return end->usable(); })) {
       if (clock_.now() > until) throw std::runtime_error("the links do not come up");
       pass(0);
     }
+    // The daemon may not have heard of all of them yet, and would have no route (N7).
+    const Time settled = clock_.now() + kSettle;
+    while (clock_.now() < settled) pass(0);
   }
   void run(double seconds) {
     const std::uint64_t until = clock_.ticks() + ticks(seconds);
@@ -285,12 +147,20 @@ class Load {
   /// Sends nothing new until everything has arrived.
   void drain() {
     const Time until = clock_.now() + kPatience;
-    while (a_.sent() != b_.received() || b_.sent() != a_.received()) {
+    for (std::size_t i = 0; i < ends_.size();) {
+      if (ends_[i]->sent() == peer(i).received()) {
+        ++i;
+        continue;
+      }
       if (clock_.now() > until) throw std::runtime_error("packets are missing");
       pass(0);
     }
   }
-  std::uint64_t replays() const { return a_.replays() + b_.replays(); }
+  std::uint64_t replays() const {
+    std::uint64_t sum = 0;
+    for (const SlotEnd* end : ends_) sum += end->replays();
+    return sum;
+  }
   /// Share of the passes' time in which there was nothing to do: the load waited for the switch.
   double idle_share() const {
     return static_cast<double>(idle_) / static_cast<double>(idle_ + busy_);
@@ -298,20 +168,25 @@ class Load {
   void forget() { idle_ = busy_ = 0; }
 
  private:
+  SlotEnd& peer(std::size_t i) const { return *ends_[i ^ 1]; }
   std::uint64_t ticks(double seconds) const {
     return static_cast<std::uint64_t>(seconds * static_cast<double>(clock_.ticks_hz()));
   }
   void pass(std::uint32_t in_flight) {
     const std::uint64_t begin = clock_.ticks();
     const Time now = clock_.at(begin);
-    const bool at_a = a_.pass(in_flight, b_.received(), now);
-    const bool at_b = b_.pass(in_flight, a_.received(), now);
-    (at_a || at_b ? busy_ : idle_) += clock_.ticks() - begin;
+    bool busy = false;
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      busy |= ends_[i]->pass(i < busy_ends_ ? in_flight : 0, peer(i).received(), now);
+    }
+    (busy ? busy_ : idle_) += clock_.ticks() - begin;
   }
 
   const Options& options_;
   runtime::Clock clock_;
-  End a_, b_;
+  const std::size_t busy_ends_;
+  std::deque<ClaimedSlot> slots_;
+  std::vector<SlotEnd*> ends_;  ///< of slots_
   std::uint64_t idle_ = 0;
   std::uint64_t busy_ = 0;
 };
@@ -352,13 +227,23 @@ int main(int argc, char** argv) {
   mtl::Options o;
   CLI::App app{"loads an mtswitchd between two of its slots and prints what it forwarded, as JSON"};
   app.add_option("--socket", o.socket, "control socket of the mtswitchd")->required();
-  app.add_option("--slots", o.slots, "names of the two slots");
+  app.add_option("--slots", o.slots, "names of the slots, each two a pair");
+  app.add_option("--busy-pairs", o.busy_pairs,
+                 "pairs that send; the others are just there (0: all)");
+  app.add_option("--destinations", o.destinations,
+                 "nodes that each slot sends to, from its peer's id on: the daemon must route them")
+      ->check(CLI::Range(1, 8192));
   app.add_option("--size", o.size, "bytes of a frame, Ethernet header included")
       ->check(CLI::Range(60, 61440));
   app.add_option("--in-flight", o.in_flight, "frames on their way, each way, at most");
   app.add_option("--seconds", o.seconds, "time measured");
   app.add_option("--cpu", o.cpu, "CPU to run on");
   CLI11_PARSE(app, argc, argv);
+  if (o.slots.size() % 2 != 0 || 2 * o.busy_pairs > o.slots.size()) {
+    std::fprintf(stderr,
+                 "slot_load: --slots takes pairs, and --busy-pairs no more than there are\n");
+    return 1;
+  }
   try {
     mtl::pin(o.cpu);
     mtl::measure(o);

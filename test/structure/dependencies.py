@@ -36,6 +36,8 @@ THIRD_PARTIES = {
     "boost/": ["conformance", "control", "switch", "tools"],
     "google/protobuf/": ["control", "switch", "topology", "tools"],
     "mtlink/": ["control", "runtime/settings", "switch", "endpoint", "topology", "tools"],
+    "xdp/": ["phy/af_xdp"],
+    "bpf/": ["phy/af_xdp"],
     "isa-l": ["base"],
     "pcap": ["conformance", "tools"],
     "openssl/": ["conformance", "tools"],
@@ -45,7 +47,11 @@ THIRD_PARTIES = {
 }
 
 # Parts of rooms that not everybody who knows the room may know: an endpoint carries no DPDK.
-PARTS = {"phy/dpdk/": ["phy/dpdk", "runtime", "switch", "tools"]}
+PARTS = {
+    "phy/dpdk/": ["phy/dpdk", "phy/af_xdp", "phy/tap", "runtime", "switch", "tools"],
+    "phy/af_xdp/": ["phy/af_xdp", "switch", "tools"],
+    "phy/tap/": ["phy/tap", "switch", "tools"],
+}
 
 # The standard library as far as the core may use it; base has the CPU's instructions too.
 STANDARD = set("""

@@ -19,13 +19,12 @@
 
 #include "base/byte_order.h"
 #include "link/codec.h"
+#include "phy/dpdk/interface.h"
 
 namespace mtl::phy {
 namespace {
 
 constexpr std::uint32_t kEthernet = link::kEthernetHeader;
-/// The shortest "longest frame" with which a link can be brought up (L6).
-constexpr std::uint32_t kLeastFrame = link::kFrameHeader + link::kMinMtu;
 /// Before a received frame, in a frame of the ring, the kernel puts its record: TPACKET2_HDRLEN and
 /// at least 16 bytes of link header, rounded up to 16, less the Ethernet header.
 constexpr std::uint32_t kReceiveOverhead =
@@ -40,59 +39,7 @@ constexpr std::uint32_t kMinFrames = 16;
 constexpr std::uint32_t kMaxFrames = 65536;
 
 Error fault_of(const AfPacketConfig& config, const std::string& what) {
-  return Error{"interface " + config.interface + " " + what};
-}
-
-std::string existing_interfaces() {
-  std::string names;
-  struct if_nameindex* list = ::if_nameindex();
-  for (const struct if_nameindex* i = list; i != nullptr && i->if_index != 0; ++i)
-    names += (names.empty() ? "" : ", ") + std::string(i->if_name);
-  if (list != nullptr) ::if_freenameindex(list);
-  return names;
-}
-
-/// Whether the name can stand in devargs, where these characters have a meaning.
-bool nameable(const std::string& name) {
-  return !name.empty() && name.size() < IFNAMSIZ &&
-         name.find_first_of(",=[]()/\"' \t\n") == std::string::npos;
-}
-
-Result<int> packet_socket(const AfPacketConfig& config) {
-  // Protocol 0: it receives nothing.
-  const int fd = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-  if (fd >= 0) return fd;
-  if (errno == EPERM || errno == EACCES)
-    return fault_of(config,
-                    "cannot be opened without the capability CAP_NET_RAW: run as root, or `setcap "
-                    "cap_net_raw+ep` the program, or AmbientCapabilities=CAP_NET_RAW in its unit");
-  return fault_of(config, "cannot be opened: AF_PACKET: " + std::string(std::strerror(errno)) +
-                              "; does the kernel have CONFIG_PACKET?");
-}
-
-/// A socket that lets in what the interface would filter out: frames to us before the peer knows us
-/// (P2), and to an address that is not the interface's. The kernel takes them back when it is
-/// closed.
-Result<int> open_addresses(const AfPacketPlan& plan) {
-  const auto fd = packet_socket(plan.config);
-  if (!fd) return fd.error();
-  const auto add = [&](unsigned short type, const Mac& address) {
-    packet_mreq request{};
-    request.mr_ifindex = plan.interface.index;
-    request.mr_type = type;
-    request.mr_alen = static_cast<unsigned short>(address.size());
-    std::memcpy(request.mr_address, address.data(), address.size());
-    return ::setsockopt(*fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
-  };
-  bool added = add(PACKET_MR_MULTICAST, link::kUnknownPeer);
-  for (const Mac& mac : plan.config.macs)
-    added = added && (mac == plan.interface.mac || add(PACKET_MR_UNICAST, mac));
-  if (added) return *fd;
-  const int error = errno;
-  ::close(*fd);
-  return fault_of(plan.config, "refuses a further address to listen to (" +
-                                   std::string(std::strerror(error)) +
-                                   "): use its own MAC, or another interface");
+  return interface_error(config.interface, what);
 }
 
 /// This process's packet sockets that are bound to an interface.
@@ -206,36 +153,17 @@ RingPlan plan_rings(std::uint32_t max_frame, std::uint32_t frames) {
 }
 
 Result<AfPacketPlan> plan_af_packet(const AfPacketConfig& config) {
-  if (!nameable(config.interface))
-    return fault_of(config,
-                    "is not a name that can be used: 1 to 15 characters, none of ,=[]()/\"'");
   if (config.frames < kMinFrames || config.frames > kMaxFrames)
     return fault_of(config, "cannot have rings of " + std::to_string(config.frames) +
                                 " frames: from " + std::to_string(kMinFrames) + " to " +
                                 std::to_string(kMaxFrames));
-  const auto state = query_interface(config.interface);
+  const auto state = usable_interface(config.interface, config.max_frame);
   if (!state) return state.error();
-  if (!state->exists)
-    return fault_of(config, "does not exist in this network namespace: create it, or name one of " +
-                                existing_interfaces());
-  if (!state->ethernet) return fault_of(config, "is no Ethernet interface: name one that is");
-  if (!state->admin_up)
-    return fault_of(config, "is down: `ip link set " + config.interface + " up`");
-  const std::uint32_t carried = state->mtu + kEthernet;
-  const std::uint32_t needed = std::max(config.max_frame, kLeastFrame);
-  if (carried < needed)
-    return fault_of(config, "has an MTU of " + std::to_string(state->mtu) +
-                                ", which is too small: " + std::to_string(needed - kEthernet) +
-                                " is needed: `ip link set " + config.interface + " mtu " +
-                                std::to_string(needed - kEthernet) +
-                                "` at both ends, or a smaller link mtu");
-  const auto probe = packet_socket(config);
-  if (!probe) return probe.error();
-  ::close(*probe);
+  if (const auto probe = packet_socket(config.interface); !probe) return probe.error();
   AfPacketPlan plan;
   plan.config = config;
   plan.interface = *state;
-  plan.max_frame = config.max_frame != 0 ? config.max_frame : carried;
+  plan.max_frame = config.max_frame != 0 ? config.max_frame : state->mtu + kEthernet;
   const auto tag = static_cast<std::uint32_t>(config.tagged ? link::kVlanTag : 0);
   plan.rings = plan_rings(plan.max_frame + tag, config.frames);
   if (plan.rings.pool_room() > kMaxMbufRoom)
@@ -249,20 +177,18 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
     return fault_of(plan.config, "needs buffers of " + std::to_string(plan.rings.pool_room()) +
                                      " bytes and the pool's have " + std::to_string(pool.room()) +
                                      ": make them larger, or the link's mtu smaller");
-  const auto address_fd = open_addresses(plan);
-  if (!address_fd) return address_fd.error();
+  auto addresses = listen_to(plan.interface, plan.config.macs);
+  if (!addresses) return addresses.error();
   const auto before = packet_sockets(plan.interface.index);
   const auto id = attach(devargs(plan));
-  if (!id) {
-    ::close(*address_fd);
-    return refused(plan);
-  }
+  if (!id) return refused(plan);
   EthdevOptions options;
   options.device = plan.interface.name;
   options.max_frame = plan.max_frame;
   options.driver_knows_carrier = false;
   options.all_multicast = false;  // the driver would change the interface for everybody, for good
-  std::unique_ptr<AfPacketPort> port(new AfPacketPort(*id, pool, options, plan, *address_fd));
+  std::unique_ptr<AfPacketPort> port(
+      new AfPacketPort(*id, pool, options, plan, std::move(*addresses)));
   if (auto started = port->start(); !started) return started.error();
   const int fd = new_socket(before, packet_sockets(plan.interface.index));
   if (auto used = port->use_driver_socket(fd); !used) return used.error();
@@ -272,15 +198,11 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
 }
 
 AfPacketPort::AfPacketPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options,
-                           const AfPacketPlan& plan, int address_fd)
+                           const AfPacketPlan& plan, Fd addresses)
     : EthdevPort(id, pool, options),
       plan_(plan),
-      address_fd_(address_fd),
+      addresses_(std::move(addresses)),
       mtu_(plan.interface.mtu) {}
-
-AfPacketPort::~AfPacketPort() {
-  ::close(address_fd_);
-}
 
 Result<void> AfPacketPort::use_driver_socket(int fd) {
   if (fd < 0) return {};

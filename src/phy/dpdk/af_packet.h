@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "phy/dpdk/carrier.h"
 #include "phy/dpdk/ethdev_port.h"
@@ -57,7 +58,6 @@ class AfPacketPort final : public EthdevPort {
   /// Needs a started Eal, and a pool with rings.pool_room(). Control thread, in the interface's
   /// network namespace.
   static Result<std::unique_ptr<AfPacketPort>> open(const AfPacketPlan& plan, MbufPool& pool);
-  ~AfPacketPort() override;
 
   bool arm() override;
   void sample() override;
@@ -74,11 +74,11 @@ class AfPacketPort final : public EthdevPort {
 
  private:
   AfPacketPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options,
-               const AfPacketPlan& plan, int address_fd);
+               const AfPacketPlan& plan, Fd addresses);
   Result<void> use_driver_socket(int fd);
 
   AfPacketPlan plan_;
-  int address_fd_;      ///< holds the addresses that the interface must let in
+  Fd addresses_;        ///< holds the addresses that the interface must let in
   int driver_fd_ = -1;  ///< the driver's own socket, if it could be found
   bool gone_ = false;
   std::uint32_t mtu_;

@@ -51,12 +51,13 @@ Error refused(const AfXdpPlan& plan, int error) {
   const std::uint64_t locked = std::uint64_t{2} * plan.config.frames * 4;
   switch (error) {
     case EBUSY:
-      return fault_of(plan.config,
-                      "has an AF_XDP socket on queue 0 already: end the other program that uses it");
+      return fault_of(
+          plan.config,
+          "has an AF_XDP socket on queue 0 already: end the other program that uses it");
     case EPERM:
     case EACCES:
-      return fault_of(plan.config, std::string("cannot be opened: AF_XDP needs ") +
-                                       kAfXdpCapabilities);
+      return fault_of(plan.config,
+                      std::string("cannot be opened: AF_XDP needs ") + kAfXdpCapabilities);
     case ENOBUFS:
     case ENOMEM:
       return fault_of(plan.config,
@@ -84,8 +85,8 @@ Error not_attached(const AfXdpPlan& plan, int error) {
     return fault_of(plan.config,
                     std::string("cannot be opened: AF_XDP needs ") + kAfXdpCapabilities);
   return fault_of(plan.config,
-                  "takes no XDP program (" + std::string(std::strerror(error)) +
-                      "): its MTU of " + std::to_string(plan.interface.mtu) +
+                  "takes no XDP program (" + std::string(std::strerror(error)) + "): its MTU of " +
+                      std::to_string(plan.interface.mtu) +
                       ", or that of a veth's other end, may be too large for its driver: `ip link "
                       "set " +
                       name + " mtu 3498` at both ends is what most take");
@@ -165,7 +166,8 @@ Result<void> AfXdpPort::make_socket() {
   if (memory == MAP_FAILED) return refused(plan_, ENOMEM);
   memory_ = static_cast<std::byte*>(memory);
   int error = bind_socket();
-  // The kernel lets go of a queue a little after its socket was closed, this process's or another's.
+  // The kernel lets go of a queue a little after its socket was closed, this process's or
+  // another's.
   for (int turns = 0; error == EBUSY && turns < kTurns; ++turns) {
     std::this_thread::sleep_for(kPause);
     error = bind_socket();

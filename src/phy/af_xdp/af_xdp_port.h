@@ -21,12 +21,12 @@
 namespace mtl::phy {
 
 struct AfXdpConfig {
-  std::string interface;          ///< Linux interface, of the calling thread's network namespace
-  std::uint32_t frames = 1024;    ///< in each direction's rings, a power of two, 64 to 16384
-  std::uint32_t max_frame = 0;    ///< longest frame that the link needs, bytes; 0: all it can
-  std::uint16_t ether_type = 0;   ///< of the frames that are ours; the host keeps the others
-  std::vector<Mac> macs = {};     ///< our addresses beside the interface's
-  bool tagged = false;            ///< frames may have an 802.1Q tag, which max_frame does not count
+  std::string interface;         ///< Linux interface, of the calling thread's network namespace
+  std::uint32_t frames = 1024;   ///< in each direction's rings, a power of two, 64 to 16384
+  std::uint32_t max_frame = 0;   ///< longest frame that the link needs, bytes; 0: all it can
+  std::uint16_t ether_type = 0;  ///< of the frames that are ours; the host keeps the others
+  std::vector<Mac> macs = {};    ///< our addresses beside the interface's
+  bool tagged = false;           ///< frames may have an 802.1Q tag, which max_frame does not count
 };
 
 /// Longest frame, tag included: a page, less what the kernel keeps free before a frame.
@@ -43,14 +43,14 @@ struct AfXdpPlan {
 /// capability; a bad value.
 Result<AfXdpPlan> plan_af_xdp(const AfXdpConfig& config);
 
-/// A Linux interface through an AF_XDP socket on its queue 0: the kernel's fast way around its network
-/// stack. The frames lie in memory that the port shares with the kernel, and are copied from and to
-/// it. docs/devices/af_xdp.md tells what it is good for.
+/// A Linux interface through an AF_XDP socket on its queue 0: the kernel's fast way around its
+/// network stack. The frames lie in memory that the port shares with the kernel, and are copied
+/// from and to it. docs/devices/af_xdp.md tells what it is good for.
 ///
 /// Not DPDK's net_af_xdp: that of 22.11 keeps the socket, and 2,048 buffers, of a port that was
-/// closed, so that none can be opened anew; takes every frame from the host, also those that are not
-/// ours; leaves its program on the interface when it is killed, and removes whatever program is there
-/// when it is closed; and can wait for a second in a receive.
+/// closed, so that none can be opened anew; takes every frame from the host, also those that are
+/// not ours; leaves its program on the interface when it is killed, and removes whatever program is
+/// there when it is closed; and can wait for a second in a receive.
 ///
 /// Port's functions: one worker. Control thread: what is marked so.
 class AfXdpPort final : public Port {

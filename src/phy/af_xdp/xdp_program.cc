@@ -72,7 +72,8 @@ T as_loaded(const std::byte* bytes) {
   return value;
 }
 
-std::vector<bpf_insn> instructions(std::uint16_t ether_type, const std::vector<Mac>& macs, int map) {
+std::vector<bpf_insn> instructions(std::uint16_t ether_type, const std::vector<Mac>& macs,
+                                   int map) {
   using Label = Assembler::Label;
   // Registers: r1 the frame's record (xdp_md), r2 its first byte, r3 its end, r4 and r5 what is
   // looked at.
@@ -130,8 +131,8 @@ Result<XdpProgram> XdpProgram::load(std::uint16_t ether_type, const std::vector<
                                sizeof(std::uint32_t), 1, nullptr));
   if (!out.map_) return refused("a map of AF_XDP sockets");
   const std::vector<bpf_insn> code = instructions(ether_type, macs, out.map_.get());
-  out.program_ = Fd(bpf_prog_load(BPF_PROG_TYPE_XDP, "mtlink", "BSD", code.data(), code.size(),
-                                  nullptr));
+  out.program_ =
+      Fd(bpf_prog_load(BPF_PROG_TYPE_XDP, "mtlink", "BSD", code.data(), code.size(), nullptr));
   if (!out.program_) return refused("an XDP program");
   return out;
 }

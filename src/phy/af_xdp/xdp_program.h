@@ -9,9 +9,10 @@
 
 namespace mtl::phy {
 
-/// The program that the kernel runs on each frame that an interface receives: those of our EtherType,
-/// without or with one 802.1Q tag, that are for this station (or for a group) go to the AF_XDP socket
-/// of queue 0; every other frame goes on to the host, as if the program were not there.
+/// The program that the kernel runs on each frame that an interface receives: those of our
+/// EtherType, without or with one 802.1Q tag, that are for this station (or for a group) go to the
+/// AF_XDP socket of queue 0; every other frame goes on to the host, as if the program were not
+/// there.
 ///
 /// The kernel takes it off the interface when the object goes, or the process, however that ends.
 /// Control thread.

@@ -38,26 +38,29 @@ Error interface_error(const std::string& name, const std::string& what) {
   return Error{"interface " + name + " " + what};
 }
 
+Result<void> usable_name(const std::string& name) {
+  if (nameable(name)) return {};
+  return interface_error(name,
+                         "is not a name that can be used: 1 to 15 characters, none of ,=[]()/\"'");
+}
+
 Result<InterfaceState> usable_interface(const std::string& name, std::uint32_t max_frame) {
-  if (!nameable(name))
-    return interface_error(
-        name, "is not a name that can be used: 1 to 15 characters, none of ,=[]()/\"'");
+  if (auto named = usable_name(name); !named) return named.error();
   const auto state = query_interface(name);
   if (!state) return state.error();
   if (!state->exists)
-    return interface_error(
-        name, "does not exist in this network namespace: create it, or name one of " +
-                  existing_interfaces());
+    return interface_error(name,
+                           "does not exist in this network namespace: create it, or name one of " +
+                               existing_interfaces());
   if (!state->ethernet) return interface_error(name, "is no Ethernet interface: name one that is");
-  if (!state->admin_up)
-    return interface_error(name, "is down: `ip link set " + name + " up`");
+  if (!state->admin_up) return interface_error(name, "is down: `ip link set " + name + " up`");
   const std::uint32_t needed = std::max(max_frame, kLeastFrame);
   if (state->mtu + kEthernet < needed)
-    return interface_error(
-        name, "has an MTU of " + std::to_string(state->mtu) + ", which is too small: " +
-                  std::to_string(needed - kEthernet) + " is needed: `ip link set " + name +
-                  " mtu " + std::to_string(needed - kEthernet) +
-                  "` at both ends, or a smaller link mtu");
+    return interface_error(name, "has an MTU of " + std::to_string(state->mtu) +
+                                     ", which is too small: " + std::to_string(needed - kEthernet) +
+                                     " is needed: `ip link set " + name + " mtu " +
+                                     std::to_string(needed - kEthernet) +
+                                     "` at both ends, or a smaller link mtu");
   return *state;
 }
 
@@ -91,10 +94,9 @@ Result<Fd> listen_to(const InterfaceState& interface, const std::vector<Mac>& ma
   for (const Mac& mac : macs)
     added = added && (mac == interface.mac || add(PACKET_MR_UNICAST, mac));
   if (added) return fd;
-  return interface_error(interface.name,
-                         "refuses a further address to listen to (" +
-                             std::string(std::strerror(errno)) +
-                             "): use its own MAC, or another interface");
+  return interface_error(interface.name, "refuses a further address to listen to (" +
+                                             std::string(std::strerror(errno)) +
+                                             "): use its own MAC, or another interface");
 }
 
 }  // namespace mtl::phy

@@ -188,8 +188,7 @@ class Raw {
     EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
   void send(const std::vector<std::uint8_t>& bytes) {
-    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
   /// Whether a frame that ends in `mark` came to the host.
   bool saw(std::uint8_t mark, int patience_ms) {
@@ -221,9 +220,9 @@ TEST_F(AfXdpPair, TheHostKeepsWhatIsNotOurs) {
   const Mac ours = b_->mac();
   Mac other = ours;
   other[5] ^= std::byte{1};
-  from.send(raw_frame(ours, {0x08, 0x00}, 1));               // IPv4
-  from.send(raw_frame(ours, {0x81, 0x00, 0, 5, 8, 0}, 2));   // IPv4, tagged
-  from.send(raw_frame(other, {0x88, 0xB5}, 3));              // another station's
+  from.send(raw_frame(ours, {0x08, 0x00}, 1));              // IPv4
+  from.send(raw_frame(ours, {0x81, 0x00, 0, 5, 8, 0}, 2));  // IPv4, tagged
+  from.send(raw_frame(other, {0x88, 0xB5}, 3));             // another station's
   for (std::uint8_t mark = 1; mark <= 3; ++mark) EXPECT_TRUE(host.saw(mark, 10'000)) << +mark;
   from.send(raw_frame(ours, {0x88, 0xB5}, 4));
   from.send(raw_frame(ours, {0x81, 0x00, 0, 5, 0x88, 0xB5}, 5));

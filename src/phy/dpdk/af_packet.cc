@@ -2,19 +2,26 @@
 
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -100,6 +107,31 @@ std::vector<sock_filter> filter(const AfPacketPlan& plan) {
   }
   code.push_back(refuse);
   return code;
+}
+
+/// Has the calling thread's attempts to change an interface's flags fail, as by a kernel that does
+/// not know how: the request, and the socket on which the driver makes it, which may be denied, too
+/// (RestrictAddressFamilies). Nothing if the kernel cannot do that.
+void refuse_flag_changes() {
+  // Arguments are 64 bits wide; the low half stands first.
+  static_assert(std::endian::native == std::endian::little);
+  constexpr std::uint32_t kNumber = offsetof(seccomp_data, nr);
+  constexpr std::uint32_t kFirst = offsetof(seccomp_data, args[0]);
+  constexpr std::uint32_t kSecond = offsetof(seccomp_data, args[1]);
+  std::array<sock_filter, 9> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_ioctl, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFirst),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 3, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSecond),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SIOCSIFFLAGS, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTSUP),
+  }};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
 std::string devargs(const AfPacketPlan& plan) {
@@ -189,7 +221,16 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
   options.all_multicast = false;  // the driver would change the interface for everybody, for good
   std::unique_ptr<AfPacketPort> port(
       new AfPacketPort(*id, pool, options, plan, std::move(*addresses)));
-  if (auto started = port->start(); !started) return started.error();
+  // When a device starts, DPDK restores what it takes for its promiscuous mode: this driver clears
+  // the interface's, for everybody, and fails where that needs a capability that a packet socket
+  // does not (CAP_NET_ADMIN). "Not supported" is an answer that DPDK takes, so the start is made by
+  // a thread that cannot do it.
+  Result<void> started;
+  std::thread([&] {
+    refuse_flag_changes();
+    started = port->start();
+  }).join();
+  if (!started) return started.error();
   const int fd = new_socket(before, packet_sockets(plan.interface.index));
   if (auto used = port->use_driver_socket(fd); !used) return used.error();
   // What changed since the plan was made; later changes come from the monitor.

@@ -418,6 +418,17 @@ TEST_F(AfPacketPair, OpensAgainAndAgainWithoutLeavingAnythingBehind) {
   EXPECT_EQ(pass(*a_, *b_, frame), wire(frame, {}));
 }
 
+TEST_F(AfPacketPair, TheInterfacesFlagsStayWhatTheyWere) {
+  // The driver would take its promiscuous mode away, which an operator may have set for another.
+  a_.reset();
+  run("ip link set mtla promisc on");
+  a_ = open({.interface = "mtla", .frames = 64});
+  ASSERT_NE(a_, nullptr);
+  EXPECT_EQ(std::system("ip link show mtla | grep -q PROMISC"), 0);
+  a_.reset();
+  EXPECT_EQ(std::system("ip link show mtla | grep -q PROMISC"), 0);
+}
+
 TEST_F(AfPacketPair, AddressesToListenToAreThereWhileThePortIsOpen) {
   // P2: the address of unknown peers, and our own where it is not the interface's. veth filters
   // nothing, so what counts is that the kernel would tell a NIC.

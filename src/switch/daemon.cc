@@ -21,6 +21,7 @@
 #include "control/server.h"
 #include "control/socket_path.h"
 #include "phy/dpdk/eal.h"
+#include "phy/dpdk/pci_device.h"
 #include "runtime/clock.h"
 #include "switch/event_log.h"
 #include "switch/media/media.h"
@@ -170,7 +171,7 @@ Result<void> Daemon::Impl::start_eal() {
   config.memory_mib = std::max(plan_.runtime.memory_mib, needed);
   for (const PortPlan& port : plan_.ports) {
     const auto* ethdev = std::get_if<EthdevDevice>(&port.device);
-    if (ethdev != nullptr && ethdev->devargs.find(':') != std::string::npos) config.pci = true;
+    if (ethdev != nullptr && phy::is_pci_device(ethdev->devargs)) config.pci = true;
   }
   config.args = plan_.runtime.eal_args;
   config.log = [&log = log_](std::string_view line) { log.debug("dpdk", {{"line", line}}); };

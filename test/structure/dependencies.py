@@ -39,7 +39,7 @@ THIRD_PARTIES = {
     "xdp/": ["phy/af_xdp"],
     "bpf/": ["phy/af_xdp"],
     "isa-l": ["base"],
-    "pcap": ["conformance", "tools"],
+    "pcap": ["conformance", "phy/dpdk", "tools"],
     "openssl/": ["conformance", "tools"],
     "spdlog/": ["runtime", "switch", "control", "tools"],
     "fmt/": ["sim", "conformance", "topology", "runtime", "endpoint", "switch", "control", "tools"],

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "link/codec.h"
+#include "phy/af_xdp/longest_frame.h"
 #include "phy/dpdk/interface.h"
 
 namespace mtl::phy {
@@ -94,6 +95,10 @@ Error not_attached(const AfXdpPlan& plan, int error) {
 
 }  // namespace
 
+std::uint32_t AfXdpPlan::pool_room() const {
+  return max_frame + kTag;
+}
+
 Result<AfXdpPlan> plan_af_xdp(const AfXdpConfig& config) {
   if (config.frames < kMinFrames || config.frames > kMaxFrames ||
       !std::has_single_bit(config.frames))
@@ -127,8 +132,8 @@ Result<AfXdpPlan> plan_af_xdp(const AfXdpConfig& config) {
 // --- opening and closing ---
 
 Result<std::unique_ptr<AfXdpPort>> AfXdpPort::open(const AfXdpPlan& plan, BufferPool& pool) {
-  if (pool.room() < plan.max_frame + kTag)
-    return fault_of(plan.config, "needs buffers of " + std::to_string(plan.max_frame + kTag) +
+  if (pool.room() < plan.pool_room())
+    return fault_of(plan.config, "needs buffers of " + std::to_string(plan.pool_room()) +
                                      " bytes and the pool's have " + std::to_string(pool.room()) +
                                      ": make them larger, or the link's mtu smaller");
   auto addresses = listen_to(plan.interface, plan.config.macs);

@@ -29,14 +29,13 @@ struct AfXdpConfig {
   bool tagged = false;           ///< frames may have an 802.1Q tag, which max_frame does not count
 };
 
-/// Longest frame, tag included: a page, less what the kernel keeps free before a frame.
-inline constexpr std::uint32_t kAfXdpMaxFrame = 4096 - 256;
-
 /// What was found out about an interface before anything starts.
 struct AfXdpPlan {
   AfXdpConfig config;
   InterfaceState interface;
   std::uint32_t max_frame = 0;  ///< longest untagged frame
+  /// Room that the pool's buffers must have.
+  std::uint32_t pool_room() const;
 };
 /// Checks everything that can be checked without changing the interface. Errors: those of
 /// usable_interface(); frames longer than AF_XDP carries; more than one receive queue; a missing
@@ -55,8 +54,8 @@ Result<AfXdpPlan> plan_af_xdp(const AfXdpConfig& config);
 /// Port's functions: one worker. Control thread: what is marked so.
 class AfXdpPort final : public Port {
  public:
-  /// Received frames go into `pool`, whose room() is at least plan.max_frame and a tag; it outlives
-  /// the port. Errors: another XDP program or socket is there; no memory that may be locked; an MTU
+  /// Received frames go into `pool`, whose room() is at least plan.pool_room(); it outlives the
+  /// port. Errors: another XDP program or socket is there; no memory that may be locked; an MTU
   /// for which the driver runs no program. Control thread, in the interface's network namespace.
   static Result<std::unique_ptr<AfXdpPort>> open(const AfXdpPlan& plan, BufferPool& pool);
   /// The worker must have let go of the port. Control thread.

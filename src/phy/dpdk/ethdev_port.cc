@@ -272,7 +272,17 @@ void EthdevPort::follow(std::uint64_t now, std::uint64_t& last, Drop reason, Dro
   last = now;
 }
 
+std::string EthdevPort::fault() const {
+  if (!removed_) return {};
+  return "device " + options_.device + " was removed: plug it in again, or give it back to DPDK";
+}
+
 void EthdevPort::sample() {
+  if (!removed_ && rte_eth_dev_is_removed(id_) == 1) {
+    removed_ = true;
+    set_carrier(false);
+  }
+  if (removed_) return;
   if (options_.driver_knows_carrier) {
     rte_eth_link link{};
     if (rte_eth_link_get_nowait(id_, &link) == 0) set_carrier(link.link_status == RTE_ETH_LINK_UP);

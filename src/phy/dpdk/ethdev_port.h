@@ -79,7 +79,9 @@ class EthdevPort : public Port {
   /// carrier and counters from the driver.
   virtual void sample();
   /// Control thread: what is wrong with the device, with the remedy; empty if nothing.
-  virtual std::string fault() const { return {}; }
+  virtual std::string fault() const;
+  /// Control thread: whether sample() found that the device was taken away. It must be opened anew.
+  bool removed() const { return removed_; }
 
  protected:
   EthdevPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options);
@@ -109,6 +111,7 @@ class EthdevPort : public Port {
   std::uint16_t id_;
   MbufPool& pool_;
   bool hands_over_ = false;  ///< the driver gives our memory to the receiver
+  bool removed_ = false;
   std::atomic<bool> carrier_{true};
   std::atomic<std::uint32_t> limit_{0};
   unsigned gathered_ = 0;

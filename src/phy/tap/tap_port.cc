@@ -50,11 +50,12 @@ Error refused(const TapConfig& config, int error) {
   switch (error) {
     case EPERM:
     case EACCES:
-      return fault_of(config,
-                      "cannot be made without the capability CAP_NET_ADMIN: run as root, or `setcap "
-                      "cap_net_admin+ep` the program, or AmbientCapabilities=CAP_NET_ADMIN in its "
-                      "unit; or have it made: `ip tuntap add dev " +
-                          config.interface + " mode tap user NAME`");
+      return fault_of(
+          config,
+          "cannot be made without the capability CAP_NET_ADMIN: run as root, or `setcap "
+          "cap_net_admin+ep` the program, or AmbientCapabilities=CAP_NET_ADMIN in its "
+          "unit; or have it made: `ip tuntap add dev " +
+              config.interface + " mode tap user NAME`");
     case EBUSY:
       return fault_of(config, "is used by another program: end that, or take another name");
     case EINVAL:
@@ -75,9 +76,9 @@ Result<Fd> attach(const TapConfig& config) {
   return fd;
 }
 
-/// What comes to us of all that the host sends on the interface: our EtherType, without or with a tag,
-/// to one of our addresses or to a group. The kernel's own (IPv6, ARP) and what a bridge floods for
-/// others stays there.
+/// What comes to us of all that the host sends on the interface: our EtherType, without or with a
+/// tag, to one of our addresses or to a group. The kernel's own (IPv6, ARP) and what a bridge
+/// floods for others stays there.
 std::vector<sock_filter> filter(const TapConfig& config) {
   const sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_filter accept = BPF_STMT(BPF_RET | BPF_K, 0x40000);

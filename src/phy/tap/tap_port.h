@@ -16,27 +16,29 @@
 namespace mtl::phy {
 
 struct TapConfig {
-  std::string interface;         ///< name of the TAP interface, in the calling thread's network namespace
+  std::string interface;  ///< name of the TAP interface, in the calling thread's network namespace
   std::uint32_t max_frame = 0;   ///< longest frame of the link, untagged, bytes
   std::uint16_t ether_type = 0;  ///< of the frames that come to us; the kernel's own ones do not
-  std::vector<Mac> macs = {};    ///< ours, at least one: none is the interface's, which is the host's
+  std::vector<Mac> macs = {};  ///< ours, at least one: none is the interface's, which is the host's
 };
 
 /// What was found out before anything starts.
 struct TapPlan {
   TapConfig config;
   bool ours = true;  ///< the interface is made by the port, and goes with it
-  /// Room that the pool's buffers must have: a tagged frame, and a byte by which a longer one shows.
+  /// Room that the pool's buffers must have: a tagged frame, and a byte by which a longer one
+  /// shows.
   std::uint32_t pool_room() const;
 };
-/// Checks what can be checked without making an interface. Errors, each with the remedy: a name that
-/// cannot be used; an interface of that name that is no TAP, or is too short or down; no /dev/net/tun;
-/// no CAP_NET_ADMIN for a new one.
+/// Checks what can be checked without making an interface. Errors, each with the remedy: a name
+/// that cannot be used; an interface of that name that is no TAP, or is too short or down; no
+/// /dev/net/tun; no CAP_NET_ADMIN for a new one.
 Result<TapPlan> plan_tap(const TapConfig& config);
 
-/// A TAP interface: what the host sends on it arrives here, and what is sent here the host receives on
-/// it. So a link reaches into a Linux bridge, a virtual machine or a container. An interface that is
-/// not there is made, with the link's MTU and up, and goes with the port; one that an operator made
+/// A TAP interface: what the host sends on it arrives here, and what is sent here the host receives
+/// on it. So a link reaches into a Linux bridge, a virtual machine or a container. An interface
+/// that is not there is made, with the link's MTU and up, and goes with the port; one that an
+/// operator made
 /// (`ip tuntap add`) is used as it is, and stays.
 ///
 /// Not DPDK's net_tap: that carries 1,500 bytes, has no descriptor to wait for, and interrupts the

@@ -16,6 +16,10 @@ constexpr std::uint32_t kRoomStep = 64;
 std::uint32_t port_buffers(const link::Config& link, const PortPlan& port) {
   std::uint32_t n = std::accumulate(link.capacity.begin(), link.capacity.end(), 0U);
   n += BufferPlan::kBurst + port.impairment_depth;
+  // Sent frames are copies of the sender's: those under way, and those that are idle in the cache
+  // of the worker that took them.
+  if (std::holds_alternative<RingDevice>(port.device))
+    n += RingDevice::kFrames + BufferPlan::kCache;
   const auto* device = std::get_if<EthdevDevice>(&port.device);
   if (device != nullptr && port.first_on_device == port.port) {
     n += device->receive_ring + device->send_ring;

@@ -228,12 +228,6 @@ std::string mib(std::uint64_t bytes) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
 }
 
-std::string text(const Device& device) {
-  if (const auto* d = std::get_if<AfPacketDevice>(&device)) return "af_packet " + d->interface;
-  if (const auto* d = std::get_if<EthdevDevice>(&device)) return "ethdev " + d->devargs;
-  return "slot for node " + std::to_string(std::get<SlotDevice>(device).node.value());
-}
-
 }  // namespace
 
 const char* const kNameRule = "a name has 1 to 64 letters, digits, '.', '_' or '-'";

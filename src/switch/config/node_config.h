@@ -54,13 +54,36 @@ struct EthdevDevice {
       1024;  ///< descriptors; each holds a buffer (counted in PortPlan::buffers)
   std::uint16_t send_ring = 1024;
 };
+/// A Linux interface through an AF_XDP socket.
+struct AfXdpDevice {
+  std::string interface;
+  std::uint32_t frames = 1024;  ///< in each ring
+};
+struct TapDevice {
+  std::string interface;
+};
+/// An interface through libpcap, or files instead.
+struct PcapDevice {
+  std::string interface;
+  std::string receive_file;
+  std::string send_file;
+  bool overwrite = false;
+};
+/// One end of a cable within the node.
+struct RingDevice {
+  static constexpr std::uint16_t kFrames = 512;  ///< under way in each direction
+  std::string name;
+};
 /// A slot: a local port for a process on this host.
 struct SlotDevice {
   NodeId node;  ///< of the endpoint that claims it
   std::vector<Partition> partitions;
   std::uint32_t ring_bytes = 1U << 20;  ///< each way
 };
-using Device = std::variant<AfPacketDevice, EthdevDevice, SlotDevice>;
+using Device = std::variant<AfPacketDevice, AfXdpDevice, TapDevice, PcapDevice, RingDevice,
+                            EthdevDevice, SlotDevice>;
+/// The kind and whose it is: "af_packet eth0", "ring loop".
+std::string text(const Device& device);
 
 /// What a port needs beside its link (network::NodeConfig::ports, at the same index).
 struct PortPlan {

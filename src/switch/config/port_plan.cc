@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "link/codec.h"
+#include "switch/config/device_plan.h"
 #include "switch/config/link_plan.h"
 #include "switch/config/rate_plan.h"
 
@@ -19,7 +20,6 @@ constexpr std::uint32_t kMinRing = 65536;
 constexpr std::uint32_t kMaxRing = 1U << 28;
 constexpr std::uint32_t kRecordOverhead = 16;  // header of 8, and up to a multiple of 8
 constexpr std::uint32_t kMinEtherType = 0x0600;
-constexpr std::size_t kMaxInterfaceName = 15;
 constexpr std::uint32_t kMillion = 1'000'000;
 constexpr std::uint64_t kMaxDelayUs = 60'000'000;
 /// Types that would take the host's own traffic for ours, and the tags that are taken off before.
@@ -30,20 +30,11 @@ std::string in_quotes(const std::string& s) {
 }
 
 /// 02:4D (locally administered), node, port: the same after each start, and different in each slot.
-Mac slot_mac(NodeId node, PortId port) {
+Mac own_mac(NodeId node, PortId port) {
   const auto high = [](std::uint16_t v) { return static_cast<std::byte>(v >> 8); };
   const auto low = [](std::uint16_t v) { return static_cast<std::byte>(v & 0xFF); };
   return {std::byte{0x02},   std::byte{0x4D},    high(node.value()),
           low(node.value()), high(port.value()), low(port.value())};
-}
-
-/// What two ports on one device have in common; empty for a slot, and if it is missing.
-std::string device_name(const Device& device) {
-  if (const auto* packet = std::get_if<AfPacketDevice>(&device)) {
-    return packet->interface.empty() ? "" : "interface " + packet->interface;
-  }
-  const auto* ethdev = std::get_if<EthdevDevice>(&device);
-  return ethdev == nullptr || ethdev->devargs.empty() ? "" : "device " + ethdev->devargs;
 }
 
 }  // namespace
@@ -98,62 +89,6 @@ void PortPlanner::plan() {
     problems_.add("", "the node has no ports and no slots; give at least one");
   }
   finish();
-}
-
-std::uint32_t PortPlanner::af_packet(const mtlink::config::AfPacket& from, const std::string& path,
-                                     AfPacketDevice& out) {
-  out.interface = from.interface();
-  if (from.has_frames() && problems_.range(path + ".frames", from.frames(), 16, 65536)) {
-    out.frames = from.frames();
-  }
-  if (out.interface.empty()) {
-    problems_.add(path + ".interface", "is missing; name a Linux interface (`ip link` lists them)");
-    return kUsualFrame;
-  }
-  const bool odd = out.interface.find_first_of("/ \t\n,") != std::string::npos;
-  if (odd || out.interface.size() > kMaxInterfaceName) {
-    problems_.add(path + ".interface", "is " + in_quotes(out.interface) +
-                                           ", which no interface can be called (at most 15 "
-                                           "characters, no '/', ',' or space)");
-    return kUsualFrame;
-  }
-  if (!host_.longest_frame) return kUsualFrame;
-  const auto frame = host_.longest_frame(out.interface);
-  if (!frame) {
-    problems_.add(path + ".interface", "cannot be used: " + frame.error().message);
-    return kUsualFrame;
-  }
-  const auto least = static_cast<std::uint32_t>(link::kFrameHeader + link::kMinMtu);
-  if (*frame < least) {
-    problems_.add(path + ".interface", "is " + in_quotes(out.interface) + ", whose frames of " +
-                                           std::to_string(*frame) +
-                                           " bytes are too short for a link; "
-                                           "raise its MTU to 80 or more");
-    return kUsualFrame;
-  }
-  return *frame;
-}
-
-std::uint32_t PortPlanner::device(const mtlink::config::Port& from, const std::string& path,
-                                  Device& out) {
-  std::uint32_t frame = kUsualFrame;
-  if (from.has_af_packet()) {
-    AfPacketDevice device;
-    frame = af_packet(from.af_packet(), path + ".af_packet", device);
-    out = std::move(device);
-  } else if (from.has_ethdev()) {
-    const std::string& devargs = from.ethdev().devargs();
-    if (devargs.empty()) {
-      problems_.add(path + ".ethdev.devargs", "is missing; name a device, as \"0000:03:00.0\"");
-    }
-    out = EthdevDevice{devargs};
-    // What it carries is not known before it is opened; the operator may know.
-    const auto& said = from.link().has_mtu() ? from.link() : config_.defaults();
-    frame = std::max(frame, said.mtu() + static_cast<std::uint32_t>(link::kFrameHeader));
-  } else {
-    problems_.add(path, "has no device; give it af_packet or ethdev (or make it a slot)");
-  }
-  return frame;
 }
 
 void PortPlanner::peer(const mtlink::config::Port& from, const std::string& path, Draft& draft) {
@@ -291,20 +226,20 @@ void PortPlanner::port(const mtlink::config::Port& from, const std::string& path
   draft.plan.port = PortId(static_cast<std::uint16_t>(from.port()));
   draft.plan.enabled = !from.has_enabled() || from.enabled();
   name(from.name(), "p" + std::to_string(from.port()), path, draft);
-  const std::uint32_t frame = device(from, path, draft.plan.device);
+  const DeviceSource device{from, path, config_.defaults(), host_};
+  const std::uint32_t frame = plan_device(device, problems_, draft.plan.device);
   peer(from, path, draft);
   addresses(from, path, draft);
+  // What has no address of its own, or that of the host's side, gets one.
+  if (!draft.plan.mac && needs_mac(draft.plan.device)) {
+    draft.plan.mac = own_mac(plan_.node.node, draft.plan.port);
+  }
   vlan(from, path, draft);
   if (from.has_edge()) edge(from.edge(), path + ".edge", draft);
   draft.plan.impairment = read_impairment(from.impairment(), path + ".impairment", problems_);
   worker(from.has_worker(), from.worker(), path, draft);
-  const LinkSource source{
-      from.link(),
-      path + ".link",
-      config_.defaults(),
-      path,
-      frame,
-      from.has_af_packet() ? "interface " + from.af_packet().interface() : "the device"};
+  const LinkSource source{from.link(), path + ".link", config_.defaults(),
+                          path,        frame,          carrier_of(draft.plan.device)};
   plan_link(source, problems_, draft.config.link);
   if (from.has_rate()) {
     draft.plan.rate = plan_rate(from.rate(), path + ".rate", draft.config.link, problems_);
@@ -356,7 +291,7 @@ void PortPlanner::slot(const mtlink::config::Slot& from, const std::string& path
   const NodeId node(static_cast<std::uint16_t>(from.node()));
   const auto allowed = partitions(from.partitions(), path + ".partitions");
   draft.plan.device = SlotDevice{node, allowed};
-  draft.plan.mac = slot_mac(plan_.node.node, draft.plan.port);
+  draft.plan.mac = own_mac(plan_.node.node, draft.plan.port);
   // A slot is where the fabric ends: its process is nobody else, whatever it writes (N5).
   draft.config.edge = network::Edge{{node}, allowed};
   draft.config.link.expect_node = node;
@@ -397,7 +332,7 @@ void PortPlanner::keep(std::uint32_t number, const std::string& path, Draft draf
 void PortPlanner::share_devices() {
   std::map<std::string, std::vector<Draft*>> by_device;
   for (auto& [number, draft] : drafts_) {
-    const std::string device = device_name(draft.plan.device);
+    const std::string device = shared_name(draft.plan.device);
     if (device.empty()) continue;
     std::vector<Draft*>& others = by_device[device];
     for (const Draft* other : others) {
@@ -416,16 +351,18 @@ void PortPlanner::share_devices() {
 /// What belongs to the device is the same for all ports on it: the first one says it.
 void PortPlanner::share(Draft& first, Draft& draft) {
   draft.plan.first_on_device = first.plan.port;
-  const auto differs = [&](const char* field, const std::string& remedy) {
+  const auto differs = [&](const std::string& field, const std::string& remedy) {
     problems_.add(draft.path + field, "differs from that of " + first.path +
                                           ", which is on the same device; " + remedy);
   };
   if (draft.config.link.ether_type != first.config.link.ether_type) {
     differs(".ether_type", "they must agree");
   }
-  const auto* packet = std::get_if<AfPacketDevice>(&draft.plan.device);
-  if (packet != nullptr && packet->frames != std::get<AfPacketDevice>(first.plan.device).frames) {
-    differs(".af_packet.frames", "the interface has one pair of rings: give both the same");
+  if (draft.plan.device.index() != first.plan.device.index()) {
+    differs("", "the kind of device must be the same, too");
+  } else if (rings(draft.plan.device) != rings(first.plan.device)) {
+    differs("." + std::string(kind_of(draft.plan.device)) + ".frames",
+            "the interface has one pair of rings: give both the same");
   }
   if (draft.worker_given && !first.worker_given) {
     first.worker_given = true;
@@ -446,8 +383,24 @@ void PortPlanner::give_workers() {
   }
 }
 
+/// Each ring has two ends.
+void PortPlanner::join_rings() {
+  std::map<std::string, std::vector<const Draft*>> ends;
+  for (const auto& [number, draft] : drafts_) {
+    const auto* ring = std::get_if<RingDevice>(&draft.plan.device);
+    if (ring != nullptr && !ring->name.empty()) ends[ring->name].push_back(&draft);
+  }
+  for (const auto& [name, ports] : ends) {
+    if (ports.size() == 2) continue;
+    problems_.add(ports.back()->path + ".ring.name", "is " + in_quotes(name) + ", which " +
+                                                         std::to_string(ports.size()) +
+                                                         " port(s) name; a ring joins two");
+  }
+}
+
 void PortPlanner::finish() {
   share_devices();
+  join_rings();
   give_workers();
   std::uint32_t next = 0;
   for (auto& [number, draft] : drafts_) {

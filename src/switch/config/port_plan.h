@@ -33,9 +33,6 @@ class PortPlanner {
   };
   void port(const mtlink::config::Port& from, const std::string& path);
   void slot(const mtlink::config::Slot& from, const std::string& path);
-  std::uint32_t device(const mtlink::config::Port& from, const std::string& path, Device& out);
-  std::uint32_t af_packet(const mtlink::config::AfPacket& from, const std::string& path,
-                          AfPacketDevice& out);
   void peer(const mtlink::config::Port& from, const std::string& path, Draft& draft);
   void addresses(const mtlink::config::Port& from, const std::string& path, Draft& draft);
   std::optional<Mac> address(const std::string& text, const std::string& path);
@@ -51,6 +48,7 @@ class PortPlanner {
   void keep(std::uint32_t number, const std::string& path, Draft draft);
   void share_devices();
   void share(Draft& first, Draft& draft);
+  void join_rings();
   void give_workers();
   void finish();
 

@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "phy/dpdk/pci_device.h"
+
 namespace mtl::switchd {
 
 EthdevMedia::EthdevMedia(const Plan& plan, PortId first) {
@@ -11,6 +13,10 @@ EthdevMedia::EthdevMedia(const Plan& plan, PortId first) {
   options_.device = device.devargs;
   options_.max_frame = longest_frame_on_device(plan, first);
   options_.descriptors = device.receive_ring;
+}
+
+Result<void> EthdevMedia::check() {
+  return phy::check_pci_device(devargs_);
 }
 
 Result<void> EthdevMedia::open(phy::MbufPool& pool) {

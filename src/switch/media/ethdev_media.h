@@ -15,14 +15,14 @@ class EthdevMedia final : public MediaDevice {
   EthdevMedia(const Plan& plan, PortId first);
 
   const std::string& name() const override { return devargs_; }
-  Result<void> check() override { return {}; }
+  Result<void> check() override;
   Result<void> open(phy::MbufPool& pool) override;
   void close() override { port_.reset(); }
   phy::Port* port() const override { return port_.get(); }
   Mac mac() const override { return *mac_; }
   DropReading drops() const override;
   std::string fault() const override { return port_ == nullptr ? "" : port_->fault(); }
-  bool wants_reopening() const override { return port_ == nullptr; }
+  bool wants_reopening() const override { return port_ == nullptr || port_->removed(); }
   void sample() override;
   bool samples_carrier() const override { return true; }
 

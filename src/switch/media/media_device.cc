@@ -4,7 +4,11 @@
 #include <variant>
 
 #include "switch/media/af_packet_media.h"
+#include "switch/media/af_xdp_media.h"
 #include "switch/media/ethdev_media.h"
+#include "switch/media/pcap_media.h"
+#include "switch/media/ring_media.h"
+#include "switch/media/tap_media.h"
 
 namespace mtl::switchd {
 
@@ -25,9 +29,14 @@ std::uint32_t longest_frame_on_device(const Plan& plan, PortId first) {
 }
 
 std::unique_ptr<MediaDevice> make_media_device(const Plan& plan, PortId first) {
-  if (std::holds_alternative<AfPacketDevice>(plan.ports[first.value()].device)) {
+  const Device& device = plan.ports[first.value()].device;
+  if (std::holds_alternative<AfPacketDevice>(device)) {
     return std::make_unique<AfPacketMedia>(plan, first);
   }
+  if (std::holds_alternative<AfXdpDevice>(device)) return std::make_unique<AfXdpMedia>(plan, first);
+  if (std::holds_alternative<TapDevice>(device)) return std::make_unique<TapMedia>(plan, first);
+  if (std::holds_alternative<PcapDevice>(device)) return std::make_unique<PcapMedia>(plan, first);
+  if (std::holds_alternative<RingDevice>(device)) return std::make_unique<RingMedia>(plan, first);
   return std::make_unique<EthdevMedia>(plan, first);
 }
 

@@ -1,5 +1,5 @@
-// A port at one end of a TAP interface, a raw socket of the host at the other, in a network namespace
-// of the process's own.
+// A port at one end of a TAP interface, a raw socket of the host at the other, in a network
+// namespace of the process's own.
 #include "phy/tap/tap_port.h"
 
 #include <arpa/inet.h>
@@ -42,8 +42,7 @@ class Host {
     EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
   void send(const std::vector<std::byte>& bytes) {
-    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()))
+    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()))
         << std::strerror(errno);
   }
   std::vector<std::byte> receive() {

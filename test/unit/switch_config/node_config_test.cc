@@ -129,7 +129,7 @@ TEST(NodeConfig, MtuFollowsTheDeviceUpTo9000) {
   EXPECT_EQ(mtu("va"), 1484);
   EXPECT_EQ(mtu("jumbo"), 8984);
   EXPECT_EQ(mtu("huge"), 9000);
-  EXPECT_EQ(good("node: 1 ports { ethdev { devargs: \"net_tap0\" } }").node.ports[0].link.mtu,
+  EXPECT_EQ(good("node: 1 ports { ethdev { devargs: \"net_null0\" } }").node.ports[0].link.mtu,
             1484);
   EXPECT_EQ(good("node: 1 slots { node: 2 }").node.ports[0].link.mtu, 9000);
 }
@@ -525,8 +525,8 @@ TEST(NodeConfig, ADeviceHasOneWorkerByTurnsOfDevices) {
 
 TEST(NodeConfig, TheRingsOfASharedDeviceAreCountedOnce) {
   const Plan plan = good(
-      "node: 1\nports { port: 0 vlan: 5 ethdev { devargs: \"net_tap0\" } }\n"
-      "ports { port: 1 vlan: 6 ethdev { devargs: \"net_tap0\" } }\n");
+      "node: 1\nports { port: 0 vlan: 5 ethdev { devargs: \"net_null0\" } }\n"
+      "ports { port: 1 vlan: 6 ethdev { devargs: \"net_null0\" } }\n");
   EXPECT_EQ(plan.ports[0].buffers, plan.ports[1].buffers + 2 * 1024);
 }
 
@@ -605,8 +605,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "lab.textproto:3:9: slots[0].port is 256; it must be 0..255"},
         Refused{
             "NoDevice", "node: 1\nports { port: 0 }\n",
-            "lab.textproto:2:1: ports[0] has no device; give it af_packet or ethdev (or make it a "
-            "slot)"},
+            "lab.textproto:2:1: ports[0] has no device; give it af_packet, af_xdp, tap, pcap, ring "
+            "or ethdev (or make it a slot)"},
         Refused{"NoInterface", "node: 1\nports { af_packet { } }\n",
                 "lab.textproto:2:9: ports[0].af_packet.interface is missing; name a Linux "
                 "interface (`ip "
@@ -632,9 +632,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "their frames apart; give each a vlan of its own, or both the peer_mac of their "
                 "peers (P3)"},
         Refused{"DeviceTwice",
-                "node: 1\nports { ethdev { devargs: \"net_tap0\" } vlan: 5 }\n"
-                "ports { port: 1 ethdev { devargs: \"net_tap0\" } vlan: 5 }\n",
-                "lab.textproto:3:1: ports[1] is on device net_tap0, as ports[0] is, and nothing "
+                "node: 1\nports { ethdev { devargs: \"net_null0\" } vlan: 5 }\n"
+                "ports { port: 1 ethdev { devargs: \"net_null0\" } vlan: 5 }\n",
+                "lab.textproto:3:1: ports[1] is on device net_null0, as ports[0] is, and nothing "
                 "tells their frames apart; give each a vlan of its own, or both the peer_mac of "
                 "their peers (P3)"},
         Refused{"Vlan", with_port("vlan: 4095"),

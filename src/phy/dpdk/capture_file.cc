@@ -1,0 +1,46 @@
+#include "phy/dpdk/capture_file.h"
+
+#include <pcap/pcap.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+namespace mtl::phy {
+
+Result<void> readable_capture(const std::string& path) {
+  char why[PCAP_ERRBUF_SIZE] = "";
+  const std::unique_ptr<pcap_t, void (*)(pcap_t*)> capture(pcap_open_offline(path.c_str(), why),
+                                                           pcap_close);
+  if (capture == nullptr)
+    return Error{"capture file " + path + " cannot be read: " + why +
+                 "; name a file in the format of tcpdump"};
+  if (pcap_datalink(capture.get()) != DLT_EN10MB)
+    return Error{"capture file " + path + " has no Ethernet frames but those of link type " +
+                 std::to_string(pcap_datalink(capture.get())) +
+                 ": capture on an Ethernet interface"};
+  return {};
+}
+
+Result<void> writable_capture(const std::string& path, bool overwrite) {
+  std::error_code ignored;
+  const std::filesystem::path file(path);
+  if (std::filesystem::exists(file, ignored)) {
+    if (!overwrite)
+      return Error{"capture file " + path +
+                   " is there already: move it away, or allow `overwrite: true`"};
+    if (std::filesystem::is_regular_file(file, ignored) && ::access(path.c_str(), W_OK) == 0)
+      return {};
+    return Error{"capture file " + path +
+                 " cannot be overwritten: it is no file, or may not be "
+                 "written by this user"};
+  }
+  const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
+  if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};
+  return Error{"capture file " + path + " cannot be made in " + directory + " (" +
+               std::strerror(errno) + "): name a directory that this user may write"};
+}
+
+}  // namespace mtl::phy

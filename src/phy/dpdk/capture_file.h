@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace mtl::phy {
+
+/// Whether a capture file can be read, and has Ethernet frames. Errors name the file and the
+/// remedy.
+Result<void> readable_capture(const std::string& path);
+
+/// Whether a capture file can be written. Errors: it is there and may not be overwritten; its
+/// directory is missing, or may not be written.
+Result<void> writable_capture(const std::string& path, bool overwrite);
+
+}  // namespace mtl::phy

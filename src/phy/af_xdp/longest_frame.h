@@ -4,7 +4,8 @@
 
 namespace mtl::phy {
 
-/// Longest frame through AF_XDP, tag included: a page, less what the kernel keeps free before a frame.
+/// Longest frame through AF_XDP, tag included: a page, less what the kernel keeps free before a
+/// frame.
 inline constexpr std::uint32_t kAfXdpMaxFrame = 4096 - 256;
 
 }  // namespace mtl::phy

@@ -23,8 +23,7 @@ constexpr std::uint64_t kFree = 0;
 constexpr std::uint64_t kTaken = 1;  // page 0 begins no segment, so no address lies in this
 
 std::atomic<Entry*> entries{nullptr};
-std::uintptr_t page_bytes = 0;     // these two are set before the handler is installed
-struct sigaction previous_action;  // what a SIGBUS of others gets
+struct sigaction previous_action;  // what a SIGBUS of others gets; set before the handler
 
 struct Range {
   std::uintptr_t base;
@@ -43,9 +42,10 @@ bool replace_page(std::uintptr_t address) {
     const Range range = range_of(entry->range.load(std::memory_order_acquire));
     if (range.base == 0 || address - range.base >= range.bytes) continue;
     void* const spare = reinterpret_cast<void*>(range.base + range.bytes);
-    void* const page = reinterpret_cast<void*>(address & ~(page_bytes - 1));
+    const std::size_t bytes = entry->page.load(std::memory_order_relaxed);
+    void* const page = reinterpret_cast<void*>(address & ~(bytes - 1));
     // From a size of 0 it is a second mapping of the same page (mremap(2)).
-    if (::mremap(spare, 0, page_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, page) == MAP_FAILED) {
+    if (::mremap(spare, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, page) == MAP_FAILED) {
       return false;
     }
     entry->tripped.store(true, std::memory_order_relaxed);
@@ -65,7 +65,6 @@ void on_sigbus(int number, siginfo_t* info, void*) {
 }
 
 void install_handler() {
-  page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   ::sigaction(SIGBUS, nullptr, &previous_action);
   struct sigaction action {};
   action.sa_sigaction = on_sigbus;
@@ -92,11 +91,13 @@ Entry* take_entry() {
 
 }  // namespace
 
-SegmentGuard::SegmentGuard(const std::byte* base, std::size_t bytes) {
+SegmentGuard::SegmentGuard(const std::byte* base, std::size_t bytes, std::size_t page) {
   static std::once_flag installed;
   std::call_once(installed, install_handler);
   entry_ = take_entry();
   entry_->tripped.store(false, std::memory_order_relaxed);
+  entry_->page.store(page != 0 ? page : static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)),
+                     std::memory_order_relaxed);
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   entry_->range.store(address >> kUnitBits << kCountBits | bytes >> kUnitBits,
                       std::memory_order_release);

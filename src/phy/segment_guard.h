@@ -25,10 +25,11 @@ namespace mtl::phy {
 /// Threads: made and unmade by any; the range is not accessed before or after. tripped() by any.
 class SegmentGuard {
  public:
-  /// Guards `bytes` from `base` on, both multiples of the page size, bytes below kMaxBytes. The
-  /// page behind them is the spare: present, writable, and mapped MAP_SHARED from memory of this
-  /// process alone.
-  SegmentGuard(const std::byte* base, std::size_t bytes);
+  /// Guards `bytes` from `base` on, both multiples of `page`, bytes below kMaxBytes. `page` is the
+  /// size of the pages that the range is made of, which may be huge ones; 0: the system's. What
+  /// lies behind the range, as large as a page, is the spare: present, writable, and mapped
+  /// MAP_SHARED from memory of this process alone.
+  SegmentGuard(const std::byte* base, std::size_t bytes, std::size_t page = 0);
   ~SegmentGuard();
   SegmentGuard(const SegmentGuard&) = delete;
   SegmentGuard& operator=(const SegmentGuard&) = delete;
@@ -42,6 +43,7 @@ class SegmentGuard {
   /// handler can walk them at any time.
   struct Entry {
     std::atomic<std::uint64_t> range{0};  ///< base and size in one word, so that no half is seen
+    std::atomic<std::size_t> page{0};
     std::atomic<bool> tripped{false};
     Entry* next = nullptr;
   };

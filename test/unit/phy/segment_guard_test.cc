@@ -165,6 +165,30 @@ TEST(SegmentGuard, ManyGuardsComeAndGo) {
   }
 }
 
+// As a region on huge pages: a part that is lost is replaced as a whole, at the bounds of its page.
+TEST(SegmentGuard, PagesOfAnotherSizeAreReplacedAsAWhole) {
+  const std::size_t large = 4 * page();
+  void* const start =
+      ::mmap(nullptr, 4 * large, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(start, MAP_FAILED);
+  const auto address = reinterpret_cast<std::uintptr_t>(start);
+  auto* const base = static_cast<std::byte*>(start) + (large - address % large) % large;
+  {
+    SegmentGuard guard(base, 2 * large, large);
+    std::byte* const lost = base + large;
+    for (std::size_t at = 0; at < large; at += page()) take_page_away(lost + at);
+    *static_cast<volatile std::byte*>(lost + 3 * page() + 5) = std::byte{1};
+    EXPECT_TRUE(guard.tripped());
+    for (std::size_t at = 0; at < large; at += page()) {
+      EXPECT_EQ(lost[at], std::byte{0}) << "no further fault, in memory of our own";
+    }
+    EXPECT_EQ(lost[3 * page() + 5], std::byte{1});
+    base[5] = std::byte{2};
+    EXPECT_EQ(base[5], std::byte{2}) << "the page before is as it was";
+  }
+  ::munmap(start, 4 * large);
+}
+
 void touch(std::byte* where) {
   *static_cast<volatile std::byte*>(where) = std::byte{1};
 }

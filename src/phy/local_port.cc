@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/byte_order.h"
 #include "link/codec.h"
+#include "phy/packet_check.h"
 
 namespace mtl::phy {
 namespace {
@@ -44,18 +44,6 @@ std::uint32_t read_length(const std::byte* record) {
   std::uint32_t length;
   __atomic_load(reinterpret_cast<const std::uint32_t*>(record), &length, __ATOMIC_RELAXED);
   return length;
-}
-
-// N2 for a DATA whose lengths are in order, while the bytes are in the cache; kUnknown otherwise.
-CrcState check_packet(std::span<const std::byte> frame) {
-  if (frame.size() < link::kFrameHeader + link::kMinPacket) return CrcState::kUnknown;
-  const auto kind = static_cast<link::Kind>(load8(&frame[link::kEthernetHeader]) & 0x0F);
-  const std::size_t length = load16(&frame[link::kEthernetHeader + 2]);
-  const auto body = frame.subspan(link::kFrameHeader);
-  if (kind != link::Kind::kData || length < link::kMinPacket || length > body.size()) {
-    return CrcState::kUnknown;
-  }
-  return link::packet_crc_ok(body.first(length)) ? CrcState::kGood : CrcState::kBad;
 }
 
 Result<void> check_pool(const BufferPool& pool, std::uint32_t max_frame) {

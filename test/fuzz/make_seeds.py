@@ -59,9 +59,29 @@ def local_port():
     yield bytes([1, 0, 8]) + struct.pack("<Q", 1 << 63) + bytes([9, 2, 8]) + struct.pack("<Q", 8)
 
 
+def memif_port():
+    # A descriptor of the first ring (60 bytes at 4096), then its head; a chain; an index too far.
+    yield bytes([1, 0, 16]) + struct.pack("<HHIII", 0, 0, 60, 4096, 0) + bytes([0, 0, 4]) + struct.pack("<HH", 0, 1)
+    yield bytes([1, 0, 16]) + struct.pack("<HHIII", 1, 0, 60, 4096, 0) + bytes([0, 0, 4]) + struct.pack("<HH", 0, 2)
+    yield bytes([0, 1, 4]) + struct.pack("<HH", 0, 16) + bytes([8, 1, 4]) + struct.pack("<HH", 0, 99)
+
+
+def memif_session():
+    def say(descriptors, kind, fields=b""):
+        return bytes([descriptors, kind, len(fields)]) + fields
+
+    init = say(0, 3, struct.pack("<HIB", 0x0200, 0, 0))
+    region = say(1, 4, struct.pack("<HQ", 0, 1 << 20))
+    rings = [say(1, 5, struct.pack("<HHHIB", flag, 0, 0, offset, 10)) for flag, offset in ((1, 0), (0, 1 << 19))]
+    yield bytes([1]) + init + region + b"".join(rings) + say(0, 6)
+    hello = say(0, 2, bytes(32) + struct.pack("<HHHHHB", 0x0200, 0x0200, 63, 0, 0, 14))
+    yield bytes([0]) + hello + 4 * say(0, 1) + say(0, 7)
+
+
 def main():
     target, folder = sys.argv[1:]
-    drawn = {"node_frames": node_frames, "config_file": config_file, "local_port": local_port}[target]
+    drawn = {"node_frames": node_frames, "config_file": config_file, "local_port": local_port,
+             "memif_port": memif_port, "memif_session": memif_session}[target]
     count = 0
     for count, seed in enumerate(drawn(), 1):
         (pathlib.Path(folder) / f"seed{count}").write_bytes(seed)

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -55,6 +56,22 @@ TEST(ListeningSocket, RefusesADirectoryThatEveryoneMayWrite) {
   ASSERT_EQ(0,
             ::chmod(directory.path().c_str(), 01777));  // as /tmp: nobody can replace what is ours
   EXPECT_TRUE(ListeningSocket::open(directory / "node.sock"));
+}
+
+TEST(ListeningSocket, OfAnotherKindSpeaksOfItself) {
+  const ScratchDirectory directory;
+  const SocketKind kind{SOCK_SEQPACKET, "memif socket", "memif.socket", "somebody is there"};
+  const std::string path = directory / "memif.sock";
+  const auto socket = ListeningSocket::open(path, kind);
+  ASSERT_TRUE(socket) << socket.error().message;
+  EXPECT_EQ(mode_t{S_IFSOCK | 0600}, mode_of(path));
+  const auto second = ListeningSocket::open(path, kind);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().message, "somebody is there: it answers on " + path +
+                                        "; stop it, or set memif.socket to another path");
+  const auto nowhere = ListeningSocket::open(directory / "a/b/memif.sock", kind);
+  ASSERT_FALSE(nowhere);
+  EXPECT_THAT(nowhere.error().message, HasSubstr("for the memif socket"));
 }
 
 /// As kill -9 does: the socket's end is closed, its path stays.

@@ -102,6 +102,7 @@ class Daemon::Impl {
   void dispatch();
   void handle(const Event& event);
   void reopen(const std::vector<PortId>& ports);
+  void hand_over(PortId port, std::unique_ptr<phy::MemifSegment> memory);
   void close_links();
   void end_workers();
   [[noreturn]] void leave_without(const std::vector<unsigned>& stuck);
@@ -225,6 +226,9 @@ Result<void> Daemon::Impl::build_node() {
   target_ = std::make_unique<NodeTarget>(NodeTarget::Parts{plan_, version_, *host_, *media_, clock_,
                                                            all_pools(), log_, [this] { rearm(); }});
   media_->on_reopen([this](const std::vector<PortId>& ports) { reopen(ports); });
+  media_->let_memif_peers_in([this](PortId port, std::unique_ptr<phy::MemifSegment> memory) {
+    hand_over(port, std::move(memory));
+  });
   return {};
 }
 
@@ -405,6 +409,17 @@ void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
     host_->post(first, [ports, media](ShardHost& host, Time now) {
       for (std::size_t i = 0; i < ports.size(); ++i) host.attach(ports[i], *media[i], now);
     });
+  });
+}
+
+/// A memif peer came, or left (no memory): the worker takes the one connection's memory and gives
+/// the former one's back, which is unmapped here, off the worker.
+void Daemon::Impl::hand_over(PortId port, std::unique_ptr<phy::MemifSegment> memory) {
+  phy::MemifPort* const memif = media_->memif(port);
+  const auto held = std::make_shared<std::unique_ptr<phy::MemifSegment>>(std::move(memory));
+  host_->post(port, [held, memif, port](ShardHost& host, Time now) {
+    host.cut(port, now);  // a former peer may have left since the last pass
+    *held = memif->install(std::move(*held));
   });
 }
 

@@ -59,6 +59,9 @@ void plan_buffers(Plan& plan) {
     if (const auto* slot = std::get_if<SlotDevice>(&port.device)) {
       plan.memory.local_rings += std::uint64_t{2} * slot->ring_bytes;
     }
+    if (const auto* memif = std::get_if<MemifDevice>(&port.device)) {
+      plan.memory.local_rings += memif->memory();
+    }
   }
   b.room = (longest + kRoomStep - 1) / kRoomStep * kRoomStep;
   b.receive = std::accumulate(b.receive_by_worker.begin(), b.receive_by_worker.end(), 0U);

@@ -15,6 +15,13 @@ namespace {
 
 constexpr std::size_t kMaxInterfaceName = 15;
 constexpr std::size_t kMaxRingName = 16;
+constexpr std::size_t kMaxSocketName = 107;
+constexpr std::size_t kMaxSecret = 24;
+constexpr std::uint32_t kMinMemifRing = 64;
+constexpr std::uint32_t kMaxMemifRing = 16384;
+constexpr std::uint32_t kMinMemifBuffer = 64;
+constexpr std::uint32_t kMaxMemifBuffer = 65536;
+constexpr std::uint64_t kMaxMemifMemory = 2'000'000'000;
 
 std::string in_quotes(const std::string& s) {
   return "\"" + s + "\"";
@@ -33,11 +40,12 @@ class DevicePlanner {
     if (port.has_tap()) return tap(port.tap(), out.emplace<TapDevice>());
     if (port.has_pcap()) return pcap(port.pcap(), out.emplace<PcapDevice>());
     if (port.has_ring()) return ring(port.ring(), out.emplace<RingDevice>());
+    if (port.has_memif()) return memif(port.memif(), out.emplace<MemifDevice>());
     if (port.has_ethdev()) return ethdev(port.ethdev(), out.emplace<EthdevDevice>());
     problems_.add(
         source_.path,
-        "has no device; give it af_packet, af_xdp, tap, pcap, ring or ethdev (or make it a "
-        "slot)");
+        "has no device; give it af_packet, af_xdp, tap, pcap, ring, memif or ethdev (or make it "
+        "a slot)");
     return kUsualFrame;
   }
 
@@ -47,6 +55,7 @@ class DevicePlanner {
   std::uint32_t tap(const mtlink::config::Tap& from, TapDevice& out);
   std::uint32_t pcap(const mtlink::config::Pcap& from, PcapDevice& out);
   std::uint32_t ring(const mtlink::config::Ring& from, RingDevice& out);
+  std::uint32_t memif(const mtlink::config::Memif& from, MemifDevice& out);
   std::uint32_t ethdev(const mtlink::config::Ethdev& from, EthdevDevice& out);
 
   bool good_interface(const std::string& name, const std::string& path);
@@ -165,6 +174,27 @@ std::uint32_t DevicePlanner::ring(const mtlink::config::Ring& from, RingDevice& 
   return kMaxMtu + static_cast<std::uint32_t>(link::kFrameHeader);
 }
 
+std::uint32_t DevicePlanner::memif(const mtlink::config::Memif& from, MemifDevice& out) {
+  const std::string path = source_.path + ".memif";
+  out.socket = from.socket();
+  out.client = from.role() == mtlink::config::Memif::CLIENT;
+  out.id = from.id();
+  out.secret = from.secret();
+  if (out.socket.empty() || out.socket == "@") {
+    problems_.add(path + ".socket",
+                  "is missing; give a path, as \"/run/mtlink/memif.sock\", or \"@name\"");
+  } else if (out.socket.size() > kMaxSocketName || out.socket.find('\0') != std::string::npos) {
+    problems_.add(path + ".socket", "cannot be a socket's name; it has at most " +
+                                        std::to_string(kMaxSocketName) + " bytes, none of them 0");
+  }
+  if (out.secret.size() > kMaxSecret) {
+    problems_.add(path + ".secret", "has " + std::to_string(out.secret.size()) +
+                                        " bytes; memif carries at most " +
+                                        std::to_string(kMaxSecret));
+  }
+  return kMaxMtu + static_cast<std::uint32_t>(link::kFrameHeader);
+}
+
 std::uint32_t DevicePlanner::ethdev(const mtlink::config::Ethdev& from, EthdevDevice& out) {
   out.devargs = from.devargs();
   const std::string path = source_.path + ".ethdev.devargs";
@@ -178,12 +208,13 @@ std::uint32_t DevicePlanner::ethdev(const mtlink::config::Ethdev& from, EthdevDe
 
 /// A second way to the same kind of device would miss what the first one knows of it.
 bool DevicePlanner::has_typed_form(const std::string& devargs) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTyped{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTyped{{
       {"net_af_packet", "af_packet { interface: ... }"},
       {"net_af_xdp", "af_xdp { interface: ... }"},
       {"net_tap", "tap { interface: ... }"},
       {"net_pcap", "pcap { ... }"},
       {"net_ring", "ring { name: ... }"},
+      {"net_memif", "memif { socket: ... }"},
   }};
   for (const auto& [driver, form] : kTyped) {
     if (!devargs.starts_with(driver)) continue;
@@ -215,9 +246,55 @@ std::uint32_t plan_device(const DeviceSource& source, Problems& problems, Device
   return DevicePlanner(source, problems).plan(out);
 }
 
+void plan_memif_sizes(const mtlink::config::Memif& from, const std::string& path, std::uint32_t mtu,
+                      Problems& problems, MemifDevice& device) {
+  if (!device.client) {
+    for (const auto& [given, field] : {std::pair{from.has_ring_size(), ".ring_size"},
+                                       std::pair{from.has_buffer_size(), ".buffer_size"}}) {
+      if (!given) continue;
+      problems.add(path + field,
+                   "has no meaning for a SERVER, whose client makes the memory; leave it out");
+    }
+    return;
+  }
+  const auto round_up = [](std::uint32_t bytes) { return (bytes + 63) / 64 * 64; };
+  const std::uint32_t frame = mtu + static_cast<std::uint32_t>(link::kFrameHeader);
+  device.buffer_size = round_up(frame);
+  if (from.has_buffer_size()) {
+    if (!problems.range(path + ".buffer_size", from.buffer_size(), kMinMemifBuffer,
+                        kMaxMemifBuffer)) {
+      return;
+    }
+    device.buffer_size = round_up(from.buffer_size());
+  }
+  if (from.has_ring_size()) {
+    if (!problems.range(path + ".ring_size", from.ring_size(), kMinMemifRing, kMaxMemifRing)) {
+      return;
+    }
+    if (!std::has_single_bit(from.ring_size())) {
+      problems.add(path + ".ring_size", "is " + std::to_string(from.ring_size()) +
+                                            ", not a power of two; take " +
+                                            std::to_string(std::bit_ceil(from.ring_size())));
+      return;
+    }
+    device.ring_size = from.ring_size();
+  }
+  if ((frame + device.buffer_size - 1) / device.buffer_size > device.ring_size) {
+    problems.add(path + ".buffer_size", "is " + std::to_string(device.buffer_size) +
+                                            ": a ring of " + std::to_string(device.ring_size) +
+                                            " holds no longest frame of " + std::to_string(frame) +
+                                            " bytes; make it larger, or lower mtu");
+  }
+  if (device.memory() > kMaxMemifMemory) {
+    problems.add(path, "takes " + std::to_string(device.memory()) +
+                           " bytes of shared memory; lower ring_size or buffer_size to less than " +
+                           std::to_string(kMaxMemifMemory));
+  }
+}
+
 const char* kind_of(const Device& device) {
   static constexpr std::array<const char*, std::variant_size_v<Device>> kKinds{
-      "af_packet", "af_xdp", "tap", "pcap", "ring", "ethdev", "slot"};
+      "af_packet", "af_xdp", "tap", "pcap", "ring", "memif", "ethdev", "slot"};
   return kKinds[device.index()];
 }
 
@@ -261,13 +338,17 @@ std::uint32_t rings(const Device& device) {
 
 bool needs_mac(const Device& device) {
   return std::holds_alternative<TapDevice>(device) || std::holds_alternative<PcapDevice>(device) ||
-         std::holds_alternative<RingDevice>(device);
+         std::holds_alternative<RingDevice>(device) || std::holds_alternative<MemifDevice>(device);
 }
 
 std::string text(const Device& device) {
   const std::string kind = std::string(kind_of(device)) + " ";
   if (const auto* d = std::get_if<RingDevice>(&device)) return kind + d->name;
   if (const auto* d = std::get_if<EthdevDevice>(&device)) return kind + d->devargs;
+  if (const auto* d = std::get_if<MemifDevice>(&device)) {
+    return kind + (d->client ? "client of " : "server at ") + d->socket + " id " +
+           std::to_string(d->id);
+  }
   if (const auto* d = std::get_if<SlotDevice>(&device)) {
     return kind + "for node " + std::to_string(d->node.value());
   }

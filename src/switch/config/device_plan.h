@@ -21,6 +21,11 @@ struct DeviceSource {
 /// untagged, as far as that is known before it is opened; something usual if it is wrong.
 std::uint32_t plan_device(const DeviceSource& source, Problems& problems, Device& out);
 
+/// What of a memif client's memory goes by the link's `mtu`: ring_size and buffer_size. A server
+/// has none of these, its client makes the memory.
+void plan_memif_sizes(const mtlink::config::Memif& from, const std::string& path, std::uint32_t mtu,
+                      Problems& problems, MemifDevice& out);
+
 /// The field of Port that the kind of device has: "af_packet".
 const char* kind_of(const Device& device);
 /// What carries the link, for sentences: "interface va", "the device".

@@ -74,6 +74,20 @@ struct RingDevice {
   static constexpr std::uint16_t kFrames = 512;  ///< under way in each direction
   std::string name;
 };
+/// One end of memif.
+struct MemifDevice {
+  std::string socket;  ///< a path, or "@name"
+  bool client = false;
+  std::uint32_t id = 0;
+  std::string secret;
+  std::uint32_t ring_size = 1024;  ///< client: descriptors, a power of two
+  std::uint32_t buffer_size = 0;   ///< client: bytes, a multiple of 64
+
+  /// Bytes of a client's memory, without the rings' words.
+  std::uint64_t memory() const {
+    return client ? std::uint64_t{2} * ring_size * (buffer_size + 16) : 0;
+  }
+};
 /// A slot: a local port for a process on this host.
 struct SlotDevice {
   NodeId node;  ///< of the endpoint that claims it
@@ -81,7 +95,7 @@ struct SlotDevice {
   std::uint32_t ring_bytes = 1U << 20;  ///< each way
 };
 using Device = std::variant<AfPacketDevice, AfXdpDevice, TapDevice, PcapDevice, RingDevice,
-                            EthdevDevice, SlotDevice>;
+                            MemifDevice, EthdevDevice, SlotDevice>;
 /// The kind and whose it is: "af_packet eth0", "ring loop".
 std::string text(const Device& device);
 
@@ -144,7 +158,7 @@ struct BufferPlan {
 /// Memory at worst, bytes, to be shown before anything starts.
 struct MemoryPlan {
   std::uint64_t buffers = 0;      ///< both pools
-  std::uint64_t local_rings = 0;  ///< of all slots, when claimed
+  std::uint64_t local_rings = 0;  ///< of all slots, when claimed, and of memif where it is ours
   std::uint64_t links = 0;        ///< tables of the links
   std::uint64_t total() const { return buffers + local_rings + links; }
 };

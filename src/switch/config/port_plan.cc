@@ -4,6 +4,8 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "link/codec.h"
 #include "switch/config/device_plan.h"
@@ -29,7 +31,8 @@ std::string in_quotes(const std::string& s) {
   return "\"" + s + "\"";
 }
 
-/// 02:4D (locally administered), node, port: the same after each start, and different in each slot.
+/// 02:4D (locally administered), node, port: the same after each start, and different in each port
+/// whose device has none.
 Mac own_mac(NodeId node, PortId port) {
   const auto high = [](std::uint16_t v) { return static_cast<std::byte>(v >> 8); };
   const auto low = [](std::uint16_t v) { return static_cast<std::byte>(v & 0xFF); };
@@ -241,6 +244,12 @@ void PortPlanner::port(const mtlink::config::Port& from, const std::string& path
   const LinkSource source{from.link(), path + ".link", config_.defaults(),
                           path,        frame,          carrier_of(draft.plan.device)};
   plan_link(source, problems_, draft.config.link);
+  if (auto* memif = std::get_if<MemifDevice>(&draft.plan.device)) {
+    plan_memif_sizes(from.memif(), path + ".memif", draft.config.link.mtu, problems_, *memif);
+    if (from.has_vlan()) {
+      problems_.add(path + ".vlan", "has no place on memif, which has one peer; leave it out");
+    }
+  }
   if (from.has_rate()) {
     draft.plan.rate = plan_rate(from.rate(), path + ".rate", draft.config.link, problems_);
   }
@@ -329,6 +338,21 @@ void PortPlanner::keep(std::uint32_t number, const std::string& path, Draft draf
   drafts_.emplace(number, std::move(draft));
 }
 
+/// Of two ends alike a peer could reach only one.
+void PortPlanner::memif_ends() {
+  std::map<std::tuple<std::string, bool, std::uint32_t>, std::string> ends;
+  for (const auto& [number, draft] : drafts_) {
+    const auto* memif = std::get_if<MemifDevice>(&draft.plan.device);
+    if (memif == nullptr || memif->socket.empty()) continue;
+    const auto [first, fresh] =
+        ends.emplace(std::tuple(memif->socket, memif->client, memif->id), draft.path);
+    if (fresh) continue;
+    problems_.add(draft.path + ".memif.id",
+                  "is " + std::to_string(memif->id) + ", as that of " + first->second +
+                      ", which has the same socket and role; give each an id of its own");
+  }
+}
+
 void PortPlanner::share_devices() {
   std::map<std::string, std::vector<Draft*>> by_device;
   for (auto& [number, draft] : drafts_) {
@@ -401,6 +425,7 @@ void PortPlanner::join_rings() {
 void PortPlanner::finish() {
   share_devices();
   join_rings();
+  memif_ends();
   give_workers();
   std::uint32_t next = 0;
   for (auto& [number, draft] : drafts_) {

@@ -33,6 +33,7 @@ class PortPlanner {
   };
   void port(const mtlink::config::Port& from, const std::string& path);
   void slot(const mtlink::config::Slot& from, const std::string& path);
+  void memif_ends();
   void peer(const mtlink::config::Port& from, const std::string& path, Draft& draft);
   void addresses(const mtlink::config::Port& from, const std::string& path, Draft& draft);
   std::optional<Mac> address(const std::string& text, const std::string& path);

@@ -1,6 +1,10 @@
 #include "switch/media/media.h"
 
+#include <sys/epoll.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <variant>
 
@@ -45,7 +49,16 @@ Result<std::unique_ptr<Media>> Media::check(const Plan& plan, Log& log) {
 
 Result<void> Media::add_place(const Plan& plan, PortId first) {
   auto place = std::make_unique<Place>();
-  place->device = make_media_device(plan, first);
+  if (std::holds_alternative<MemifDevice>(plan.ports[first.value()].device)) {
+    if (memif_ == nullptr) {
+      auto center = MemifCenter::open(plan.name);
+      if (!center) return center.error();
+      memif_ = std::move(*center);
+    }
+    place->device = std::make_unique<MemifMedia>(plan, first, memif_->hub());
+  } else {
+    place->device = make_media_device(plan, first);
+  }
   place->ports = ports_on_device(plan, first);
   place->shares = shares(plan, place->ports);
   place->ether_type = plan.node.ports[first.value()].link.ether_type;
@@ -75,7 +88,30 @@ Result<void> Media::open(const Plan& plan, const std::vector<phy::MbufPool*>& po
   for (const auto& place : places_) {
     if (!place->device->interface().empty()) monitor_->watch(place->device->interface());
   }
+  return watch_all();
+}
+
+Result<void> Media::watch_all() {
+  poll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  std::vector<int> watched{monitor_->fd()};
+  if (memif_ != nullptr) watched.push_back(memif_->hub().fd());
+  for (const int fd : watched) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Error{std::string("cannot watch the devices: ") + std::strerror(errno) +
+                   "; raise the limit of open files"};
+    }
+  }
   return {};
+}
+
+void Media::let_memif_peers_in(HandOver hand_over) {
+  if (memif_ == nullptr) return;
+  memif_->hub().start([this, hand_over = std::move(hand_over)](
+                          std::size_t end, std::unique_ptr<phy::MemifSegment> memory) {
+    hand_over(memif_ends_[end], std::move(memory));
+  });
 }
 
 Result<void> Media::open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool) {
@@ -94,6 +130,10 @@ Result<void> Media::open_place(Place& place, phy::MbufPool& pool) {
   place.pool = &pool;
   if (auto opened = place.device->open(pool); !opened) return opened;
   give_ports(place);
+  if (auto* const memif = dynamic_cast<MemifMedia*>(place.device.get()); memif != nullptr) {
+    entries_[place.ports.front().value()].memif = &memif->memif();
+    memif_ends_.push_back(place.ports.front());  // the hub numbers them in this order
+  }
   return {};
 }
 
@@ -165,6 +205,7 @@ std::string Media::fault(PortId port) const {
 // --- watching ---
 
 void Media::watch() {
+  if (memif_ != nullptr) memif_->hub().process();
   if (const auto result = monitor_->process(); !result) {
     log_.error("cannot follow interfaces any more", {{"error", result.error().message}});
   }

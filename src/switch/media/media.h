@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "phy/dpdk/carrier.h"
@@ -15,6 +16,7 @@
 #include "switch/config/node_config.h"
 #include "switch/log.h"
 #include "switch/media/media_device.h"
+#include "switch/media/memif_media.h"
 #include "switch/reading.h"
 
 namespace mtl::switchd {
@@ -35,6 +37,8 @@ class Media {
   phy::Port* port(PortId port) const { return entries_[port.value()].port; }
   /// The port of a slot; nullptr for others.
   phy::LocalPort* slot(PortId port) const { return entries_[port.value()].local.get(); }
+  /// Likewise of memif.
+  phy::MemifPort* memif(PortId port) const { return entries_[port.value()].memif; }
   /// The device's MAC, for a port on one.
   std::optional<Mac> device_mac(PortId port) const;
   /// What the device that is this port's alone dropped and its worker did not count.
@@ -53,11 +57,15 @@ class Media {
   // Watching. Devices come and go: one that was lost is opened anew when it is there again.
 
   /// Becomes readable when watch() has something to take in.
-  int monitor_fd() const { return monitor_->fd(); }
+  int monitor_fd() const { return poll_.get(); }
   /// `reopen(ports)` is called when the device of these ports is lost and may be there again: take
   /// all of them from their worker, call reopen() for the first, attach them again.
   using Reopen = std::function<void(const std::vector<PortId>& ports)>;
   void on_reopen(Reopen reopen) { reopen_ = std::move(reopen); }
+  /// `hand_over(port, memory)` is called when a memif peer has come, with the memory that is to be
+  /// the port's on its worker, and when it has left, with none. From now on they may come.
+  using HandOver = std::function<void(PortId port, std::unique_ptr<phy::MemifSegment> memory)>;
+  void let_memif_peers_in(HandOver hand_over);
   void watch();
   /// Has on_reopen's function called for every device that wants it; about once a second.
   void revive();
@@ -89,12 +97,14 @@ class Media {
     phy::Port* port = nullptr;
     Place* place = nullptr;  ///< nullptr: a slot
     std::unique_ptr<phy::LocalPort> local;
+    phy::MemifPort* memif = nullptr;
   };
 
   explicit Media(Log& log) : log_(log) {}
   Result<void> add_place(const Plan& plan, PortId first);
   Result<void> open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool);
   Result<void> open_place(Place& place, phy::MbufPool& pool);
+  Result<void> watch_all();
   void give_ports(Place& place);
   void close(Place& place);
   void revive(Place& place);
@@ -104,7 +114,10 @@ class Media {
   std::uint32_t room_ = 0;
   std::vector<Entry> entries_;  ///< by port
   std::vector<std::unique_ptr<Place>> places_;
+  std::unique_ptr<MemifCenter> memif_;  ///< nullptr: no port is memif
   std::unique_ptr<phy::CarrierMonitor> monitor_;
+  Fd poll_;  ///< an epoll over what watch() takes in
+  std::vector<PortId> memif_ends_;
   Reopen reopen_;
 };
 

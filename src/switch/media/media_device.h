@@ -56,8 +56,8 @@ class MediaDevice {
   virtual bool samples_carrier() const { return false; }
 };
 
-/// The device of the port `first`, which is the first on it (not a slot). The plan is not needed
-/// afterwards.
+/// The device of the port `first`, which is the first on it (not a slot, nor memif, which has its
+/// peers by way of Media). The plan is not needed afterwards.
 std::unique_ptr<MediaDevice> make_media_device(const Plan& plan, PortId first);
 
 /// The ports on the device of `first`, itself included, ascending.

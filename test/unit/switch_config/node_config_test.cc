@@ -70,10 +70,51 @@ std::string with_port(const std::string& fields) {
          "\n}\n";
 }
 
+/// The configuration of one memif port, `fields` of it on line 3.
+std::string with_memif(const std::string& fields, const std::string& socket = "/s") {
+  return "node: 1\nports { memif { socket: \"" + socket + "\"\n" + fields + "\n} }\n";
+}
+
 /// Two ports on one interface that VLANs tell apart, each with further fields.
 std::string shared_ports(const std::string& first, const std::string& second) {
   return "node: 1\nports { port: 0 vlan: 5 af_packet { interface: \"va\" } " + first +
          " }\nports { port: 1 vlan: 6 af_packet { interface: \"va\" } " + second + " }\n";
+}
+
+TEST(NodeConfig, AMemifServerNeedsItsSocketAlone) {
+  const Plan plan = good(with_memif(""));
+  const auto& device = std::get<MemifDevice>(plan.ports[0].device);
+  EXPECT_EQ(device.socket, "/s");
+  EXPECT_FALSE(device.client);
+  EXPECT_EQ(device.id, 0U);
+  EXPECT_EQ(device.secret, "");
+  EXPECT_EQ(plan.node.ports[0].link.mtu, 9000);
+  EXPECT_EQ(plan.ports[0].mac, (Mac{std::byte{2}, std::byte{0x4D}, std::byte{0}, std::byte{1},
+                                    std::byte{0}, std::byte{0}}))
+      << "02:4D, node, port";
+  EXPECT_EQ(plan.memory.local_rings, 0U) << "the client's";
+}
+
+TEST(NodeConfig, AMemifClientSaysHowMuchMemory) {
+  const Plan plan = good(with_memif("role: CLIENT id: 7 secret: \"x\""));
+  const auto& device = std::get<MemifDevice>(plan.ports[0].device);
+  EXPECT_TRUE(device.client);
+  EXPECT_EQ(device.id, 7U);
+  EXPECT_EQ(device.secret, "x");
+  EXPECT_EQ(device.ring_size, 1024U);
+  EXPECT_EQ(device.buffer_size, 9088U) << "30 + 9000, up to a multiple of 64";
+  EXPECT_EQ(plan.memory.local_rings, 2U * 1024 * (9088 + 16));
+  const Plan small = good(with_memif("role: CLIENT ring_size: 64 buffer_size: 1000"));
+  EXPECT_EQ(std::get<MemifDevice>(small.ports[0].device).ring_size, 64U);
+  EXPECT_EQ(std::get<MemifDevice>(small.ports[0].device).buffer_size, 1024U);
+}
+
+TEST(NodeConfig, MemifEndsOfOneSocketDifferInRoleOrId) {
+  const auto end = [](int port, const std::string& more) {
+    return "ports { port: " + std::to_string(port) + " memif { socket: \"/s\" " + more + " } }\n";
+  };
+  good("node: 1\n" + end(0, "") + end(1, "id: 1") + end(2, "role: CLIENT") +
+       end(3, "role: CLIENT id: 1"));
 }
 
 // ---- What is decided when nothing is said
@@ -603,10 +644,47 @@ INSTANTIATE_TEST_SUITE_P(
             "without gaps"},
         Refused{"NumberTooBig", "node: 1\n" + kPort + "slots { port: 256 node: 5 }\n",
                 "lab.textproto:3:9: slots[0].port is 256; it must be 0..255"},
-        Refused{
-            "NoDevice", "node: 1\nports { port: 0 }\n",
-            "lab.textproto:2:1: ports[0] has no device; give it af_packet, af_xdp, tap, pcap, ring "
-            "or ethdev (or make it a slot)"},
+        Refused{"NoDevice", "node: 1\nports { port: 0 }\n",
+                "lab.textproto:2:1: ports[0] has no device; give it af_packet, af_xdp, tap, pcap, "
+                "ring, "
+                "memif or ethdev (or make it a slot)"},
+        Refused{"NoMemifSocket", "node: 1\nports { memif { } }\n",
+                "lab.textproto:2:9: ports[0].memif.socket is missing; give a path, as "
+                "\"/run/mtlink/memif.sock\", or \"@name\""},
+        Refused{"LongMemifSocket", with_memif("", std::string(108, 'x')),
+                "lab.textproto:2:17: ports[0].memif.socket cannot be a socket's name; it has at "
+                "most 107 bytes, none of them 0"},
+        Refused{"LongMemifSecret", with_memif("secret: \"" + std::string(25, 's') + "\""),
+                "lab.textproto:3:1: ports[0].memif.secret has 25 bytes; memif carries at most 24"},
+        Refused{"RingOfAMemifServer", with_memif("ring_size: 512"),
+                "lab.textproto:3:1: ports[0].memif.ring_size has no meaning for a SERVER, whose "
+                "client makes the memory; leave it out"},
+        Refused{"BuffersOfAMemifServer", with_memif("buffer_size: 512"),
+                "lab.textproto:3:1: ports[0].memif.buffer_size has no meaning for a SERVER, whose "
+                "client makes the memory; leave it out"},
+        Refused{"OddMemifRing", with_memif("ring_size: 1000 role: CLIENT"),
+                "lab.textproto:3:1: ports[0].memif.ring_size is 1000, not a power of two; take "
+                "1024"},
+        Refused{"LongMemifRing", with_memif("ring_size: 32768 role: CLIENT"),
+                "lab.textproto:3:1: ports[0].memif.ring_size is 32768; it must be 64..16384"},
+        Refused{"SmallMemifBuffer", with_memif("buffer_size: 32 role: CLIENT"),
+                "lab.textproto:3:1: ports[0].memif.buffer_size is 32; it must be 64..65536"},
+        Refused{"MemifRingForNoFrame", with_memif("buffer_size: 64 ring_size: 64 role: CLIENT"),
+                "lab.textproto:3:1: ports[0].memif.buffer_size is 64: a ring of 64 holds no "
+                "longest frame of 9030 bytes; make it larger, or lower mtu"},
+        Refused{"MemifOfTooMuchMemory",
+                with_memif("buffer_size: 65536 ring_size: 16384 role: CLIENT"),
+                "lab.textproto:2:9: ports[0].memif takes 2148007936 bytes of shared memory; lower "
+                "ring_size or buffer_size to less than 2000000000"},
+        Refused{"MemifTwice", with_memif("") + "ports { port: 1 memif { socket: \"/s\" } }\n",
+                "lab.textproto:5:17: ports[1].memif.id is 0, as that of ports[0], which has the "
+                "same socket and role; give each an id of its own"},
+        Refused{"MemifVlan", "node: 1\nports { memif { socket: \"/s\" }\nvlan: 5 }\n",
+                "lab.textproto:3:1: ports[0].vlan has no place on memif, which has one peer; leave "
+                "it out"},
+        Refused{"DpdksMemif", "node: 1\nports { ethdev { devargs: \"net_memif0,id=0\" } }\n",
+                "lab.textproto:2:18: ports[0].ethdev.devargs is a device of net_memif, which has a "
+                "form of its own; write memif { socket: ... } instead"},
         Refused{"NoInterface", "node: 1\nports { af_packet { } }\n",
                 "lab.textproto:2:9: ports[0].af_packet.interface is missing; name a Linux "
                 "interface (`ip "

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/byte_order.h"
 #include "link/link.h"
@@ -57,7 +58,8 @@ void Link::finish(const Header& header, FrameOut& out, Time now) {
   out.head_length = static_cast<std::uint32_t>(kFrameHeader + (out.packet ? 0 : header.length));
   counters_.frames_out[static_cast<std::size_t>(header.kind)].add();
   last_sent_ = now;
-  keepalive_due_ = false;  // L23: counted from the last frame of any kind
+  // L23: counted from the last frame of any kind. While it was due nothing armed it.
+  if (std::exchange(keepalive_due_, false)) arm(now + config_.timers.keepalive_interval);
 }
 
 void Link::make_close(FrameOut& out) {
@@ -161,7 +163,12 @@ bool Link::make_nack(Time now, FrameOut& out) {
   const Duration age = nack_by_timer_ ? nack_interval_ / 2 : nack_interval_;
   std::array<NackRange, kMaxNackRanges> ranges;
   const std::size_t count = receiver_.list_missing(now, age, ranges, nack_more_);
-  if (!nack_more_) nack_by_timer_ = false;
+  if (nack_by_timer_ && !nack_more_) {
+    nack_by_timer_ = false;
+    // While it waited for the port, other listings have grown old, and nothing armed their timer.
+    const Time oldest = receiver_.oldest_listing();
+    if (oldest != kNever) arm(oldest + nack_interval_);
+  }
   if (count == 0) return false;  // what was missing has come meanwhile
   arm(now + nack_interval_);
   encode(std::span<const NackRange>(ranges.data(), count), out.head.data() + kFrameHeader);

@@ -263,8 +263,8 @@ std::optional<Shard::Hop> Shard::choose(const Buffer& packet, std::uint8_t layer
   return std::nullopt;
 }
 
-/// Whether the link, or some lane of the trunk, is usable and its peer can take the packet (N7). Of
-/// this shard's own ports it is exact.
+/// Whether the link is usable and its peer can take the packet (N7); of a trunk, whether every
+/// usable lane's can. Of this shard's own ports it is exact.
 bool Shard::can_take(Hop hop, const Buffer& packet) const {
   const PortView& view = node_.board()[hop.port];
   return view.longest[hop.vc.value()].load(std::memory_order_relaxed) >= packet.length;

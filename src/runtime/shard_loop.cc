@@ -60,7 +60,9 @@ phy::Port* ShardLoop::detach(PortId port, Time now) {
 }
 
 void ShardLoop::cut(PortId port, Time now) {
-  if (std::exchange(slots_[port.value()].carrier, false)) shard_.set_carrier(port, false, now);
+  Slot& slot = slots_[port.value()];
+  slot.empty = 0;  // no longer at rest: the next pass finds the carrier
+  if (std::exchange(slot.carrier, false)) shard_.set_carrier(port, false, now);
 }
 
 std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(

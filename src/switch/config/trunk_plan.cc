@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "switch/config/port_plan.h"
@@ -104,6 +105,14 @@ bool TrunkPlanner::may_be_lane(std::uint32_t port, const std::string& path) {
   return true;
 }
 
+/// Whether both let in the same, in whatever order they say it.
+bool same_edge(const std::optional<network::Edge>& a, const std::optional<network::Edge>& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return std::set(a->nodes.begin(), a->nodes.end()) == std::set(b->nodes.begin(), b->nodes.end()) &&
+         std::set(a->partitions.begin(), a->partitions.end()) ==
+             std::set(b->partitions.begin(), b->partitions.end());
+}
+
 /// What a packet may not notice: by which lane it goes.
 void TrunkPlanner::alike(PortId first, PortId port, const std::string& path) {
   const network::PortConfig& a = plan_.node.ports[first.value()];
@@ -115,10 +124,7 @@ void TrunkPlanner::alike(PortId first, PortId port, const std::string& path) {
                             text(a.link.expect_node->value()) +
                             "; all lanes of a trunk lead to one node");
   }
-  const bool edges =
-      a.edge.has_value() == b.edge.has_value() &&
-      (!a.edge || (a.edge->nodes == b.edge->nodes && a.edge->partitions == b.edge->partitions));
-  if (!edges) {
+  if (!same_edge(a.edge, b.edge)) {
     problems_.add(path, ports + "lets others in (edge) than port " + text(first.value()) +
                             "; give all lanes of a trunk the same edge, or none");
   }

@@ -455,6 +455,43 @@ TEST(Timers, L27_AShorterIntervalBringsForwardWhatIsRunning) {
   EXPECT_LE(h.link.next_deadline(), Time{101ms});
 }
 
+TEST(Timers, L23_AKeepaliveThatWaitedForThePortIsFollowedByTheNextInTime) {
+  Harness h;
+  h.come_up();
+  const Time up = h.now;
+  h.now = up + 10ms;
+  while (h.link.expire(h.now)) {
+  }
+  h.now = up + 12ms;  // the port has room again
+  h.pull();
+  ASSERT_EQ(h.kinds(), "STATUS");
+  h.run_to(up + 30ms);
+  ASSERT_EQ(h.kinds(), "STATUS STATUS");
+  EXPECT_EQ(h.sent_at.back(), up + 22ms);
+}
+
+TEST(Timers, L15_AListingThatGrewOldWhileANackWaitedForThePortIsListedInTime) {
+  Harness h;
+  h.come_up();
+  const Time first = h.now;
+  h.data(2);  // 0 and 1 are listed
+  h.now = first + 200us;
+  h.data(4);  // 3 is listed
+  h.sent.clear();
+  h.sent_at.clear();
+  h.now = first + 250us;  // the timer of 0 and 1
+  while (h.link.expire(h.now)) {
+  }
+  h.now = first + 260us;
+  h.pull();
+  h.run_to(first + 460us);
+  std::vector<Time> nacks;
+  for (std::size_t i = 0; i < h.sent.size(); ++i) {
+    if (h.sent[i].kind() == Kind::kNack) nacks.push_back(h.sent_at[i]);
+  }
+  EXPECT_EQ(nacks, (std::vector<Time>{first + 260us, first + 450us}));
+}
+
 TEST(Timers, L27_AreAsGivenWhenNotAdaptive) {
   Harness h;
   h.come_up();

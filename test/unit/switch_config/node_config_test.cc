@@ -1009,6 +1009,15 @@ TEST(NodeConfig, MoreMemoryThanTheMachineHasIsRefused) {
                     HasSubstr(" MiB, and this machine has 8192; ")));
 }
 
+TEST(NodeConfig, LanesMayLetInTheSameInAnyOrder) {
+  const auto lane = [](int port, const std::string& interface, const std::string& edge) {
+    return "ports { port: " + std::to_string(port) + " af_packet { interface: \"" + interface +
+           "\" } peer_node: 2 edge { " + edge + " } }\n";
+  };
+  good("node: 1\n" + lane(0, "va", "nodes: [2, 3] partitions: [1, 7]") +
+       lane(1, "vb", "nodes: [3, 2] partitions: [7, 1]") + "trunks { ports: [0, 1] }\n");
+}
+
 TEST(NodeConfig, ALongListOfSlotsIsRefusedAtOnce) {
   std::string text = "node: 1\n";
   for (int i = 0; i < 257; ++i) text += "slots { port: 0 }\n";

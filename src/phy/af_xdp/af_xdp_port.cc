@@ -180,11 +180,9 @@ Result<void> AfXdpPort::make_socket() {
   if (error != 0) return refused(plan_, error);
   fd_ = xsk_socket__fd(socket_);
   traits_.wake_fd = fd_;
-  std::uint32_t at = 0;
-  xsk_ring_prod__reserve(&fill_, frames, &at);
-  for (std::uint32_t i = 0; i < frames; ++i)
-    *xsk_ring_prod__fill_addr(&fill_, at + i) = std::uint64_t{i} * kChunk;
-  xsk_ring_prod__submit(&fill_, frames);
+  emptied_.reserve(frames);
+  for (std::uint32_t i = 0; i < frames; ++i) emptied_.push_back(std::uint64_t{i} * kChunk);
+  refill();
   free_.reserve(frames);
   for (std::uint32_t i = frames; i < 2 * frames; ++i) free_.push_back(std::uint64_t{i} * kChunk);
   return {};
@@ -194,13 +192,17 @@ Result<void> AfXdpPort::make_socket() {
 int AfXdpPort::bind_socket() {
   const std::uint32_t frames = plan_.config.frames;
   xsk_umem_config shared{};
-  shared.fill_size = shared.comp_size = frames;
+  // Twice as many places as chunks where the kernel takes: it shows that it has taken later than it
+  // gives the chunks back.
+  shared.fill_size = 2 * frames;
+  shared.comp_size = frames;
   shared.frame_size = kChunk;
   if (const int rc = xsk_umem__create(&umem_, memory_, size_, &fill_, &completion_, &shared);
       rc != 0)
     return -rc;
   xsk_socket_config config{};
-  config.rx_size = config.tx_size = frames;
+  config.rx_size = frames;
+  config.tx_size = 2 * frames;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = XDP_USE_NEED_WAKEUP;  // without a copy where the NIC's driver can
   const int rc = xsk_socket__create(&socket_, plan_.interface.name.c_str(), kQueue, umem_, &rx_,
@@ -232,14 +234,12 @@ unsigned AfXdpPort::receive(std::span<Buffer*> out) {
   const auto want = static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), kBurst));
   const std::uint32_t got = xsk_ring_cons__peek(&rx_, want, &from);
   if (got == 0) {
+    refill();
     // A driver without copies that has run out of chunks waits to be told of new ones.
     if (xsk_ring_prod__needs_wakeup(&fill_))
       ::recvfrom(fd_, nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
     return 0;
   }
-  std::uint32_t to = 0;
-  // Has room: there are as many places as chunks to receive into.
-  xsk_ring_prod__reserve(&fill_, got, &to);
   unsigned taken = 0;
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < got; ++i) {
@@ -248,13 +248,23 @@ unsigned AfXdpPort::receive(std::span<Buffer*> out) {
       bytes += buffer->length;
       out[taken++] = buffer;
     }
-    *xsk_ring_prod__fill_addr(&fill_, to + i) = frame.addr / kChunk * kChunk;
+    emptied_.push_back(frame.addr / kChunk * kChunk);
   }
   xsk_ring_cons__release(&rx_, got);
-  xsk_ring_prod__submit(&fill_, got);
+  refill();
   counters_.frames_in.add(taken);
   counters_.bytes_in.add(bytes);
   return taken;
+}
+
+/// Gives the kernel chunks to receive into, all or, if it does not show that it has room, none yet.
+void AfXdpPort::refill() {
+  const auto count = static_cast<std::uint32_t>(emptied_.size());
+  std::uint32_t to = 0;
+  if (count == 0 || xsk_ring_prod__reserve(&fill_, count, &to) != count) return;
+  for (std::uint32_t i = 0; i < count; ++i) *xsk_ring_prod__fill_addr(&fill_, to + i) = emptied_[i];
+  xsk_ring_prod__submit(&fill_, count);
+  emptied_.clear();
 }
 
 Buffer* AfXdpPort::take(const xdp_desc& from) {
@@ -297,7 +307,7 @@ bool AfXdpPort::send(const link::FrameOut& frame) {
   }
   if (gathered_ == kBurst) push();
   if (free_.empty()) reclaim();
-  if (free_.empty()) {
+  if (gathered_ == kBurst || free_.empty()) {
     counters_.send_full.add();
     return false;
   }
@@ -322,8 +332,8 @@ void AfXdpPort::flush() {
 
 void AfXdpPort::push() {
   std::uint32_t to = 0;
-  // Has room: there are as many places as chunks to send from.
-  xsk_ring_prod__reserve(&tx_, gathered_, &to);
+  // Kernels until 2025 may give chunks back before they show that they took them: it waits here.
+  if (xsk_ring_prod__reserve(&tx_, gathered_, &to) != gathered_) return kick();
   std::uint64_t bytes = 0;
   for (unsigned i = 0; i < gathered_; ++i) {
     xdp_desc& frame = *xsk_ring_prod__tx_desc(&tx_, to + i);
@@ -354,7 +364,7 @@ bool AfXdpPort::arm() {
     if (free_.empty()) reclaim();
     if (free_.empty()) return false;
   }
-  return xsk_cons_nb_avail(&rx_, 1) == 0;
+  return emptied_.empty() && xsk_cons_nb_avail(&rx_, 1) == 0;
 }
 
 // --- watching ---

@@ -70,7 +70,8 @@ class AfXdpPort final : public Port {
   /// that waits for a cable would arrive in another session.
   void flush() override;
   bool carrier() override { return carrier_.load(std::memory_order_relaxed); }
-  /// False also while frames wait to be sent: nothing rings when the kernel takes them.
+  /// False also while frames wait to be sent, or chunks to be given back: nothing rings when the
+  /// kernel has room for them.
   bool arm() override;
 
   const Mac& mac() const { return plan_.interface.mac; }
@@ -100,6 +101,7 @@ class AfXdpPort final : public Port {
   int bind_socket();
   Result<void> use_program();
   Buffer* take(const xdp_desc& from);
+  void refill();
   void reclaim();
   void push();
   void kick();
@@ -118,6 +120,8 @@ class AfXdpPort final : public Port {
   xsk_ring_prod fill_{}, tx_{};
   xsk_ring_cons completion_{}, rx_{};
   std::vector<std::uint64_t> free_;  ///< chunks to send from
+  std::vector<std::uint64_t>
+      emptied_;  ///< chunks to receive into that the kernel does not have yet
   std::array<Waiting, kBurst> gather_{};
   unsigned gathered_ = 0;
   std::atomic<bool> carrier_{false};

@@ -26,10 +26,11 @@ std::string existing_interfaces() {
   return names;
 }
 
-/// Whether the name can stand in devargs, where these characters have a meaning.
+/// Whether the name can stand in devargs, where these characters have a meaning; % has one for the
+/// kernel, which would make a name of its own.
 bool nameable(const std::string& name) {
   return !name.empty() && name.size() < IFNAMSIZ &&
-         name.find_first_of(",=[]()/\"' \t\n") == std::string::npos;
+         name.find_first_of(",=[]()/%\"' \t\n") == std::string::npos;
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ Error interface_error(const std::string& name, const std::string& what) {
 Result<void> usable_name(const std::string& name) {
   if (nameable(name)) return {};
   return interface_error(name,
-                         "is not a name that can be used: 1 to 15 characters, none of ,=[]()/\"'");
+                         "is not a name that can be used: 1 to 15 characters, none of ,=[]()/%\"'");
 }
 
 Result<InterfaceState> usable_interface(const std::string& name, std::uint32_t max_frame) {

@@ -59,7 +59,9 @@ Error refused(const TapConfig& config, int error) {
     case EBUSY:
       return fault_of(config, "is used by another program: end that, or take another name");
     case EINVAL:
-      return fault_of(config, "exists and is no TAP interface: take another name");
+      return fault_of(config,
+                      "exists and is no TAP interface, or one made with multi_queue: take another "
+                      "name, or make it without");
     default:
       return fault_of(config,
                       "cannot be made: " + std::string(std::strerror(error)) + "; see `dmesg`");
@@ -71,7 +73,8 @@ Result<Fd> attach(const TapConfig& config) {
   auto fd = open_device(config);
   if (!fd) return fd;
   ifreq request = request_for(config.interface);
-  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI);
+  // Without the filter that a former user of an operator's interface left on it.
+  request.ifr_flags = static_cast<short>(IFF_TAP | IFF_NO_PI | IFF_NOFILTER);
   if (::ioctl(fd->get(), TUNSETIFF, &request) != 0) return refused(config, errno);
   return fd;
 }
@@ -111,7 +114,8 @@ Result<void> configure(const TapConfig& config) {
   request.ifr_mtu = static_cast<int>(config.max_frame - kEthernet);
   if (::ioctl(fd.get(), SIOCSIFMTU, &request) != 0) return refused(config, errno);
   request = request_for(config.interface);
-  request.ifr_flags = IFF_UP;
+  if (::ioctl(fd.get(), SIOCGIFFLAGS, &request) != 0) return refused(config, errno);
+  request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
   if (::ioctl(fd.get(), SIOCSIFFLAGS, &request) != 0) return refused(config, errno);
   return {};
 }
@@ -159,6 +163,12 @@ TapPort::TapPort(const TapPlan& plan, BufferPool& pool, Fd fd)
   traits_.max_frame = plan.config.max_frame;
   traits_.knows_carrier = true;
   traits_.wake_fd = fd_.get();
+}
+
+TapPort::~TapPort() {
+  // An operator's interface would hand its filter on to its next user.
+  sock_fprog none{};
+  ::ioctl(fd_.get(), TUNDETACHFILTER, &none);
 }
 
 Result<void> TapPort::set_up() {

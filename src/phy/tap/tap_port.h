@@ -50,6 +50,10 @@ class TapPort final : public Port {
   /// Received frames go into `pool`, whose room() is at least plan.pool_room(); it outlives the
   /// port. Errors: another process uses the interface; the kernel refuses. Control thread.
   static Result<std::unique_ptr<TapPort>> open(const TapPlan& plan, BufferPool& pool);
+  /// The worker must have let go of the port. Control thread.
+  ~TapPort() override;
+  TapPort(const TapPort&) = delete;
+  TapPort& operator=(const TapPort&) = delete;
 
   unsigned receive(std::span<Buffer*> out) override;
   unsigned room() override { return carrier() ? kBurst : 0; }

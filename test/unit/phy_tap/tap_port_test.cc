@@ -3,10 +3,13 @@
 #include "phy/tap/tap_port.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -121,6 +124,8 @@ TEST_F(Tap, MakesAnInterfaceThatIsUpWithTheLinksMtu) {
   const auto state = query_interface("mtt");
   EXPECT_EQ(state->mtu, kMaxFrame - 14);
   EXPECT_TRUE(state->admin_up);
+  EXPECT_EQ(std::system("ip link show mtt | grep -q 'BROADCAST,MULTICAST,UP'"), 0)
+      << "the host's own protocols need groups";
   EXPECT_NE(state->mac, port_->mac()) << "a bridge would take our frames for its own";
 }
 
@@ -212,7 +217,12 @@ TEST_F(Tap, RefusesByName) {
   EXPECT_NE(refusal(config("mtv")).find("mtv exists and is no TAP interface"), std::string::npos)
       << refusal(config("mtv"));
   run("ip link del mtv");
+  run("ip tuntap add dev mtm mode tap multi_queue; ip link set mtm up mtu 9016");
+  EXPECT_NE(refusal(config("mtm")).find("multi_queue"), std::string::npos)
+      << refusal(config("mtm"));
+  run("ip link del mtm");
   EXPECT_NE(refusal(config("a,b")).find("is not a name that can be used"), std::string::npos);
+  EXPECT_NE(refusal(config("mt%d")).find("is not a name that can be used"), std::string::npos);
 }
 
 TEST_F(Tap, AnOperatorsInterfaceIsUsedAsItIsAndStays) {
@@ -226,6 +236,23 @@ TEST_F(Tap, AnOperatorsInterfaceIsUsedAsItIsAndStays) {
   EXPECT_TRUE(port->carrier());
   port.reset();
   EXPECT_TRUE(query_interface("mtp")->exists);
+  // Its next user gets what the host sends, also what the port does not take.
+  const Fd next(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  ifreq request{};
+  std::strcpy(request.ifr_name, "mtp");
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  ASSERT_EQ(::ioctl(next.get(), TUNSETIFF, &request), 0) << std::strerror(errno);
+  run("sysctl -qw net.ipv6.conf.mtp.disable_ipv6=1");
+  Host host("mtp");
+  const auto ipv4 = frame_to(kOurs, {0x08, 0x00}, 100, 1);
+  host.send(ipv4);
+  std::vector<std::byte> bytes(200);
+  for (;;) {
+    pollfd wait{next.get(), POLLIN, 0};
+    ASSERT_EQ(::poll(&wait, 1, 10'000), 1) << "a filter is left on it";
+    const ssize_t got = ::read(next.get(), bytes.data(), bytes.size());
+    if (got == 100 && std::equal(ipv4.begin(), ipv4.end(), bytes.begin())) break;
+  }
   run("ip link del mtp");
 }
 

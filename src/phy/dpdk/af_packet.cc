@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -226,10 +227,17 @@ Result<std::unique_ptr<AfPacketPort>> AfPacketPort::open(const AfPacketPlan& pla
   // does not (CAP_NET_ADMIN). "Not supported" is an answer that DPDK takes, so the start is made by
   // a thread that cannot do it.
   Result<void> started;
-  std::thread([&] {
-    refuse_flag_changes();
-    started = port->start();
-  }).join();
+  try {
+    std::thread([&] {
+      refuse_flag_changes();
+      started = port->start();
+    }).join();
+  } catch (const std::system_error& error) {
+    return fault_of(plan.config, "cannot be opened: no thread for it (" +
+                                     std::string(error.what()) +
+                                     "): raise the limit of tasks (ulimit -u, or TasksMax= in its "
+                                     "unit)");
+  }
   if (!started) return started.error();
   const int fd = new_socket(before, packet_sockets(plan.interface.index));
   if (auto used = port->use_driver_socket(fd); !used) return used.error();

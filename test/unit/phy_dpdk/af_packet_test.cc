@@ -3,15 +3,23 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -416,6 +424,36 @@ TEST_F(AfPacketPair, OpensAgainAndAgainWithoutLeavingAnythingBehind) {
   EXPECT_EQ(sockets(), before);
   const auto frame = frame_of(nullptr, 0x91);
   EXPECT_EQ(pass(*a_, *b_, frame), wire(frame, {}));
+}
+
+/// Has the kernel refuse the calling thread any further thread.
+void allow_no_threads() {
+  std::array<sock_filter, 5> code{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone3, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), 0);
+}
+
+TEST_F(AfPacketPair, WithoutAThreadItIsNotOpenedAndOpensLater) {
+  a_.reset();
+  const AfPacketConfig config{.interface = "mtla", .frames = 64};
+  const auto plan = plan_af_packet(config);
+  ASSERT_TRUE(plan) << plan.error().message;
+  std::thread([&] {
+    allow_no_threads();
+    const auto port = AfPacketPort::open(*plan, *pool_);
+    ASSERT_FALSE(port);
+    EXPECT_NE(port.error().message.find("mtla cannot be opened: no thread"), std::string::npos)
+        << port.error().message;
+  }).join();
+  a_ = open(config);
+  EXPECT_NE(a_, nullptr);
 }
 
 TEST_F(AfPacketPair, TheInterfacesFlagsStayWhatTheyWere) {

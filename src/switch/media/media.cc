@@ -150,6 +150,7 @@ void Media::give_ports(Place& place) {
 
 /// The ports are nobody's any more; what was dropped stays known.
 void Media::close(Place& place) {
+  place.device->sample();  // what the device counted since the last time goes with it
   add(place.own_drops(), place.before);
   for (const PortId port : place.ports) entries_[port.value()].port = nullptr;
   place.shared.reset();

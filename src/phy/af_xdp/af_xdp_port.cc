@@ -170,10 +170,11 @@ Result<void> AfXdpPort::make_socket() {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return refused(plan_, ENOMEM);
   memory_ = static_cast<std::byte*>(memory);
+  if (const int error = share_memory(); error != 0) return refused(plan_, error);
   int error = bind_socket();
   // The kernel lets go of a queue a little after its socket was closed, this process's or
   // another's.
-  for (int turns = 0; error == EBUSY && turns < kTurns; ++turns) {
+  for (int turns = 0; plan_.may_wait && error == EBUSY && turns < kTurns; ++turns) {
     std::this_thread::sleep_for(kPause);
     error = bind_socket();
   }
@@ -188,8 +189,8 @@ Result<void> AfXdpPort::make_socket() {
   return {};
 }
 
-/// An errno; 0: the socket has queue 0.
-int AfXdpPort::bind_socket() {
+/// An errno; 0: the kernel shares the memory.
+int AfXdpPort::share_memory() {
   const std::uint32_t frames = plan_.config.frames;
   xsk_umem_config shared{};
   // Twice as many places as chunks where the kernel takes: it shows that it has taken later than it
@@ -197,20 +198,19 @@ int AfXdpPort::bind_socket() {
   shared.fill_size = 2 * frames;
   shared.comp_size = frames;
   shared.frame_size = kChunk;
-  if (const int rc = xsk_umem__create(&umem_, memory_, size_, &fill_, &completion_, &shared);
-      rc != 0)
-    return -rc;
+  return -xsk_umem__create(&umem_, memory_, size_, &fill_, &completion_, &shared);
+}
+
+/// An errno; 0: the socket has queue 0.
+int AfXdpPort::bind_socket() {
   xsk_socket_config config{};
-  config.rx_size = frames;
-  config.tx_size = 2 * frames;
+  config.rx_size = plan_.config.frames;
+  config.tx_size = 2 * plan_.config.frames;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = XDP_USE_NEED_WAKEUP;  // without a copy where the NIC's driver can
   const int rc = xsk_socket__create(&socket_, plan_.interface.name.c_str(), kQueue, umem_, &rx_,
                                     &tx_, &config);
-  if (rc == 0) return 0;
-  socket_ = nullptr;
-  xsk_umem__delete(umem_);
-  umem_ = nullptr;
+  if (rc != 0) socket_ = nullptr;
   return -rc;
 }
 

@@ -34,6 +34,7 @@ struct AfXdpPlan {
   AfXdpConfig config;
   InterfaceState interface;
   std::uint32_t max_frame = 0;  ///< longest untagged frame
+  bool may_wait = true;         ///< in opening, up to 0.3 s for a queue that is being given up
   /// Room that the pool's buffers must have.
   std::uint32_t pool_room() const;
 };
@@ -98,6 +99,7 @@ class AfXdpPort final : public Port {
 
   AfXdpPort(const AfXdpPlan& plan, BufferPool& pool);
   Result<void> make_socket();
+  int share_memory();
   int bind_socket();
   Result<void> use_program();
   Buffer* take(const xdp_desc& from);

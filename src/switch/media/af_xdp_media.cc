@@ -23,6 +23,7 @@ Result<void> AfXdpMedia::check() {
   auto plan = phy::plan_af_xdp(config_);
   if (!plan) return plan.error();
   plan_ = std::move(*plan);
+  plan_->may_wait = !mac_;  // what is opened anew is tried again in a second, and ports wait for it
   return {};
 }
 

@@ -3,9 +3,13 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -359,6 +363,32 @@ TEST_F(AfXdpPair, ASecondPortOnTheInterfaceIsRefusedAndDisturbsNothing) {
   EXPECT_NE(refusal(config("mtla")).find("mtla has an AF_XDP socket on queue 0 already"),
             std::string::npos)
       << refusal(config("mtla"));
+  Buffer* packet = packet_of(pool_, noise(100, 1));
+  EXPECT_EQ(pass(*b_, *a_, frame_of(packet, 1)).size(), 130u);
+  give_back(packet);
+}
+
+TEST_F(AfXdpPair, AQueueThatIsBusyIsWaitedForOnlyWhereThatIsAllowed) {
+  auto plan = plan_af_xdp(config("mtla"));
+  ASSERT_TRUE(plan) << plan.error().message;
+  plan->may_wait = false;
+  // By what the thread did, not by the clock: it gave up the processor by sleeping, or did not.
+  const auto sleeps = [&] {
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_THREAD, &before);
+    const auto port = AfXdpPort::open(*plan, pool_);
+    EXPECT_FALSE(port);
+    ::getrusage(RUSAGE_THREAD, &after);
+    return after.ru_nvcsw - before.ru_nvcsw;
+  };
+  const long at_once = sleeps();
+  plan->may_wait = true;
+  EXPECT_GE(sleeps(), at_once + 50);  // 60 turns
+  a_.reset();
+  plan->may_wait = true;
+  auto port = AfXdpPort::open(*plan, pool_);
+  ASSERT_TRUE(port) << port.error().message;
+  a_ = std::move(*port);
   Buffer* packet = packet_of(pool_, noise(100, 1));
   EXPECT_EQ(pass(*b_, *a_, frame_of(packet, 1)).size(), 130u);
   give_back(packet);

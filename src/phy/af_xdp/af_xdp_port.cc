@@ -47,6 +47,16 @@ Error fault_of(const AfXdpConfig& config, const std::string& what) {
   return interface_error(config.interface, what);
 }
 
+Error too_many_queues(const AfXdpConfig& config, std::uint32_t queues) {
+  return fault_of(config, "spreads what it receives over " + std::to_string(queues) +
+                              " queues, and AF_XDP reads one: `ethtool -L " + config.interface +
+                              " combined 1` (or `rx 1 tx 1`)");
+}
+
+Error vanished(const AfXdpPlan& plan) {
+  return fault_of(plan.config, "went away while it was opened: create it again");
+}
+
 /// What the kernel refused when the socket was made or bound.
 Error refused(const AfXdpPlan& plan, int error) {
   const std::uint64_t locked = std::uint64_t{2} * plan.config.frames * 4;
@@ -66,10 +76,15 @@ Error refused(const AfXdpPlan& plan, int error) {
                           " KiB for its frames may not be locked in memory: raise the limit "
                           "(ulimit -l, or LimitMEMLOCK= in its unit), give the capability "
                           "CAP_IPC_LOCK, or configure fewer frames");
+    case ENODEV:
+    case ENXIO:
+      return vanished(plan);
+    case EAFNOSUPPORT:
+      return fault_of(plan.config, "cannot be opened: the kernel needs CONFIG_XDP_SOCKETS");
     default:
       return fault_of(plan.config, "gives no AF_XDP socket on queue 0 (" +
                                        std::string(std::strerror(error)) +
-                                       "): the kernel needs CONFIG_XDP_SOCKETS");
+                                       "): see `dmesg`, or use af_packet");
   }
 }
 
@@ -85,9 +100,13 @@ Error not_attached(const AfXdpPlan& plan, int error) {
   if (error == EPERM || error == EACCES)
     return fault_of(plan.config,
                     std::string("cannot be opened: AF_XDP needs ") + kAfXdpCapabilities);
+  if (error == ENODEV || error == ENXIO) return vanished(plan);
+  const std::string takes_none =
+      "takes no XDP program (" + std::string(std::strerror(error)) + "): ";
+  if (error != ERANGE && error != EINVAL && error != EOPNOTSUPP)
+    return fault_of(plan.config, takes_none + "see `dmesg`, or use af_packet");
   return fault_of(plan.config,
-                  "takes no XDP program (" + std::string(std::strerror(error)) + "): its MTU of " +
-                      std::to_string(plan.interface.mtu) +
+                  takes_none + "its MTU of " + std::to_string(plan.interface.mtu) +
                       ", or that of a veth's other end, may be too large for its driver: `ip link "
                       "set " +
                       name + " mtu 3498` at both ends is what most take");
@@ -114,9 +133,7 @@ Result<AfXdpPlan> plan_af_xdp(const AfXdpConfig& config) {
   const auto state = usable_interface(config.interface, config.max_frame);
   if (!state) return state.error();
   if (const std::uint32_t queues = receive_queues(config.interface); queues > 1)
-    return fault_of(config, "spreads what it receives over " + std::to_string(queues) +
-                                " queues, and AF_XDP reads one: `ethtool -L " + config.interface +
-                                " combined 1` (or `rx 1 tx 1`)");
+    return too_many_queues(config, queues);
   if (const auto probe = packet_socket(config.interface); !probe)
     return fault_of(config, std::string("cannot be opened: AF_XDP needs ") + kAfXdpCapabilities);
   if (const auto probe = XdpProgram::load(config.ether_type, config.macs); !probe)
@@ -370,6 +387,7 @@ bool AfXdpPort::arm() {
 // --- watching ---
 
 void AfXdpPort::sample() {
+  if (!gone_) queues_ = receive_queues(plan_.interface.name);
   xdp_statistics now{};
   socklen_t size = sizeof now;
   if (::getsockopt(fd_, SOL_XDP, XDP_STATISTICS, &now, &size) != 0) return;
@@ -400,6 +418,7 @@ std::string AfXdpPort::fault() const {
     return "the MTU of interface " + name + " shrank to " + std::to_string(limit - kEthernet) +
            ", so that longer frames are refused: `ip link set " + name + " mtu " +
            std::to_string(plan_.max_frame - kEthernet) + "`";
+  if (queues_ > 1) return too_many_queues(plan_.config, queues_).message;
   return {};
 }
 

@@ -67,8 +67,9 @@ class AfXdpPort final : public Port {
   unsigned receive(std::span<Buffer*> out) override;
   unsigned room() override;
   bool send(const link::FrameOut& frame) override;
-  /// What the kernel does not take now goes the next time. Without carrier nothing is kept: a frame
-  /// that waits for a cable would arrive in another session.
+  /// What the kernel does not take now goes the next time. Without carrier nothing that was
+  /// gathered is kept. What the kernel's ring holds already is sent when the carrier returns, into
+  /// another session, whose epoch tells it apart (`stale`).
   void flush() override;
   bool carrier() override { return carrier_.load(std::memory_order_relaxed); }
   /// False also while frames wait to be sent, or chunks to be given back: nothing rings when the
@@ -84,7 +85,8 @@ class AfXdpPort final : public Port {
   void follow_interface(const InterfaceState& state);
   /// The interface was deleted, renamed or moved away, also if it has come back.
   bool gone() const { return gone_; }
-  /// Control thread, about once a second: reads what the kernel counts.
+  /// Control thread, about once a second: reads what the kernel counts, and whether the interface
+  /// still has one receive queue.
   void sample();
   /// Control thread: what is wrong with the device, with the remedy; empty if nothing.
   std::string fault() const;
@@ -129,6 +131,7 @@ class AfXdpPort final : public Port {
   std::atomic<bool> carrier_{false};
   std::atomic<std::uint32_t> limit_{0};
   bool gone_ = false;
+  std::uint32_t queues_ = 1;  ///< receive queues of the interface, at the last sample()
   DeviceCounters device_;
   std::uint64_t last_missed_ = 0;
   std::uint64_t last_refused_ = 0;

@@ -324,6 +324,39 @@ TEST_F(AfXdpPair, CarrierAndMtuFollowTheInterface) {
   EXPECT_EQ(a_->fault(), "");
 }
 
+TEST_F(AfXdpPair, QueuesThatAreAddedLaterAreTold) {
+  a_.reset();
+  b_.reset();
+  run("ip link del mtla; ip link add mtla numrxqueues 2 numtxqueues 2 type veth peer name mtlb "
+      "numrxqueues 1 numtxqueues 1; "
+      "ip link set mtla mtu 3400 up; ip link set mtlb mtu 3400 up");
+  const auto set_queues = [](std::uint32_t count) {
+    const Fd fd(::socket(AF_UNIX, SOCK_DGRAM, 0));
+    ethtool_channels channels{};
+    ifreq request{};
+    std::strcpy(request.ifr_name, "mtla");
+    request.ifr_data = reinterpret_cast<char*>(&channels);
+    channels.cmd = ETHTOOL_GCHANNELS;
+    ASSERT_EQ(::ioctl(fd.get(), SIOCETHTOOL, &request), 0);
+    channels.cmd = ETHTOOL_SCHANNELS;
+    channels.rx_count = count;
+    ASSERT_EQ(::ioctl(fd.get(), SIOCETHTOOL, &request), 0) << std::strerror(errno);
+  };
+  set_queues(1);
+  a_ = open(config("mtla"));
+  ASSERT_NE(a_, nullptr);
+  a_->sample();
+  EXPECT_EQ(a_->fault(), "");
+  set_queues(2);
+  a_->sample();
+  EXPECT_NE(a_->fault().find("mtla spreads what it receives over 2 queues"), std::string::npos)
+      << a_->fault();
+  EXPECT_NE(a_->fault().find("ethtool -L mtla combined 1"), std::string::npos) << a_->fault();
+  set_queues(1);
+  a_->sample();
+  EXPECT_EQ(a_->fault(), "");
+}
+
 TEST_F(AfXdpPair, ADeletedInterfaceIsGoneAndItsSuccessorIsOpenedAnew) {
   run("ip link del mtla");
   a_->follow_interface(*query_interface("mtla"));

@@ -276,6 +276,16 @@ class Pcap(Pair):
         self.lab.link("sw1", "p1", "up")
         self.healed()
 
+    def test_an_mtu_that_shrinks_and_grows(self):
+        self.pair(("sw1", on(0, "pcap", interface("p1"), 2)), ("sw2", on(0, "af_packet", interface("p2"), 1)))
+        self.lab.link("sw1", "p1", "mtu", "1000")
+        wait_until("the fault shows", lambda: "shrank to 1000" in self.switches[0].port(0)["fault"])
+        self.assertIn("ip link set p1 mtu 1500", self.switches[0].port(0)["fault"])
+        self.lab.link("sw1", "p1", "mtu", "1500")
+        wait_until("the fault is gone", lambda: not self.switches[0].port(0)["fault"])
+        self.healed()
+        self.traffic("--count", 300, "--rate", 1000)
+
     def offline(self, files, check=True):
         config = labs.node(1, f"ports {{ port: 0 pcap {{ {files} }} peer_node: 2 }}\n", labs.slot(1, 11))
         return self.lab.switch("off", config, ns="sw1")

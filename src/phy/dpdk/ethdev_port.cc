@@ -9,10 +9,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/byte_order.h"
+
 namespace mtl::phy {
 namespace {
 
 constexpr unsigned kPrefetch = 4;
+
+/// Bytes of 802.1Q tag in a frame that is to be sent.
+std::uint32_t tag_length(const rte_mbuf& frame) {
+  const bool tagged = load16(rte_pktmbuf_mtod_offset(&frame, const std::byte*, 12)) == 0x8100;
+  return tagged ? static_cast<std::uint32_t>(link::kVlanTag) : 0;
+}
 
 Error no_such_device(const std::string& devargs, const std::string& why) {
   return Error{"device " + devargs + " cannot be opened: " + why +
@@ -254,11 +262,18 @@ void EthdevPort::push() {
   for (unsigned i = 0; i < sent; ++i) bytes += length[i];
   counters_.frames_out.add(sent);
   counters_.bytes_out.add(bytes);
-  if (sent < gathered_) {
-    counters_.send_full.add();
-    std::copy(gather_.begin() + sent, gather_.begin() + gathered_, gather_.begin());
+  if (sent < gathered_) counters_.send_full.add();
+  unsigned kept = 0;
+  for (unsigned i = sent; i < gathered_; ++i) {
+    // A medium that shrank under what is gathered would refuse it for ever, and all behind it.
+    if (length[i] > frame_limit() && length[i] - tag_length(*gather_[i]) > frame_limit()) {
+      counters_.drops.add(Drop::kTooLong);
+      rte_pktmbuf_free(gather_[i]);
+    } else {
+      gather_[kept++] = gather_[i];
+    }
   }
-  gathered_ -= sent;
+  gathered_ = kept;
 }
 
 void EthdevPort::discard_gathered() {

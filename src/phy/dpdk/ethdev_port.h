@@ -75,6 +75,9 @@ class EthdevPort : public Port {
 
   /// Control thread: the medium's carrier, where the driver does not know it.
   void set_carrier(bool carrier) { carrier_.store(carrier, std::memory_order_relaxed); }
+  /// Control thread: the longest frame from now on; what is gathered and longer is dropped when the
+  /// device does not take it, `too_long`.
+  void set_frame_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   /// Control thread, about once a second (10 times where carrier comes from the driver): reads
   /// carrier and counters from the driver.
   virtual void sample();
@@ -87,7 +90,6 @@ class EthdevPort : public Port {
   EthdevPort(std::uint16_t id, MbufPool& pool, const EthdevOptions& options);
   /// Configures and starts the device. Once.
   Result<void> start();
-  void set_frame_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   /// Adds the growth of a driver's number since it was last seen.
   static void follow(std::uint64_t now, std::uint64_t& last, Drop reason, DropCounters& drops);
 

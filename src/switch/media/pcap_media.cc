@@ -1,9 +1,11 @@
 #include "switch/media/pcap_media.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <variant>
 
+#include "link/codec.h"
 #include "phy/dpdk/capture_file.h"
 #include "phy/dpdk/interface.h"
 
@@ -65,8 +67,15 @@ DropReading PcapMedia::drops() const {
 }
 
 std::string PcapMedia::fault() const {
-  if (port_ == nullptr || !gone_) return {};
-  return "interface " + device_.interface + " is gone (deleted, renamed or moved): create it again";
+  if (port_ == nullptr) return {};
+  const std::string& name = device_.interface;
+  if (gone_) return "interface " + name + " is gone (deleted, renamed or moved): create it again";
+  const std::uint32_t most = port_->traits().max_frame;
+  if (port_->frame_limit() >= most) return {};
+  return "the MTU of interface " + name + " shrank to " +
+         std::to_string(port_->frame_limit() - link::kEthernetHeader) +
+         ", so that longer frames are refused: `ip link set " + name + " mtu " +
+         std::to_string(most - link::kEthernetHeader) + "`";
 }
 
 bool PcapMedia::wants_reopening() const {
@@ -76,7 +85,12 @@ bool PcapMedia::wants_reopening() const {
 void PcapMedia::follow(const phy::InterfaceState& state) {
   there_ = state.exists && state.admin_up;
   if (!state.exists || state.index != index_) gone_ = true;
-  if (port_ != nullptr) port_->set_carrier(!gone_ && state.carrier());
+  if (port_ == nullptr) return;
+  port_->set_carrier(!gone_ && state.carrier());
+  if (gone_) return;
+  // net_pcap stops for ever at a frame that the interface refuses.
+  const auto carried = state.mtu + static_cast<std::uint32_t>(link::kEthernetHeader);
+  port_->set_frame_limit(std::min(port_->traits().max_frame, carried));
 }
 
 void PcapMedia::sample() {

@@ -109,6 +109,39 @@ TEST_F(RingPort, SendsHeaderPacketAndZeros) {
   EXPECT_EQ(port_->counters().frames_out.get(), 6u);
 }
 
+// As by an interface whose MTU shrinks: what the device does not take, and never will, must not
+// stay before the others.
+TEST_F(RingPort, GatheredFramesThatGotTooLongAreDropped) {
+  open(kRoom, 8);
+  link::FrameOut frame = frame_of(nullptr, 0x33);
+  frame.head_length = link::kFrameHeader;
+  const auto send = [&](std::uint32_t length) {
+    frame.min_length = length;
+    return port_->send(frame);
+  };
+  while (port_->counters().send_full.get() == 0) {
+    ASSERT_TRUE(send(60));
+    port_->flush();
+  }
+  ASSERT_TRUE(send(1000));
+  ASSERT_TRUE(send(1001));
+  ASSERT_TRUE(send(61));
+  frame.head[12] = std::byte{0x81};  // a tag, which the limit does not count
+  frame.head[13] = std::byte{0x00};
+  frame.tag_length = 4;
+  ASSERT_TRUE(send(1004));
+  ASSERT_TRUE(send(1005));
+  port_->set_frame_limit(1000);
+  port_->flush();
+  EXPECT_EQ(port_->counters().drops.get(Drop::kTooLong), 2u);
+  std::vector<std::size_t> lengths;
+  for (auto bytes = sent(); !bytes.empty(); bytes = sent()) {
+    if (bytes.size() > 60) lengths.push_back(bytes.size());
+    port_->flush();
+  }
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{1000, 61, 1004}));
+}
+
 TEST_F(RingPort, SendsControlFramesPaddedToTheLengthAskedFor) {
   link::FrameOut frame = frame_of(nullptr, 0x22);
   frame.head_length = link::kFrameHeader + link::kInitBody;

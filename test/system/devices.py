@@ -326,6 +326,10 @@ class Pcap(Pair):
         self.refused('receive_file: "/nowhere/in.pcap"', "/nowhere/in.pcap", "cannot be read")
         self.refused(f'send_file: "{there}"', str(there), "is there already", "overwrite: true")
         self.refused('send_file: "/nowhere/out.pcap"', "/nowhere", "cannot be made")
+        astray = self.lab.directory / "astray.pcap"
+        astray.symlink_to(self.lab.directory / "elsewhere.pcap")
+        self.refused(f'send_file: "{astray}"', str(astray), "is there already")
+        self.assertFalse((self.lab.directory / "elsewhere.pcap").exists())
         self.refused('interface: "p1" send_file: "x"', "one or the other", status=2)
         self.refused("", "no interface and no files", status=2)
         self.assertEqual("this is no capture", there.read_text())

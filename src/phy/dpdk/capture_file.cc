@@ -1,5 +1,6 @@
 #include "phy/dpdk/capture_file.h"
 
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <unistd.h>
 
@@ -8,7 +9,24 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/fd.h"
+
 namespace mtl::phy {
+namespace {
+
+Error there_already(const std::string& path) {
+  return Error{"capture file " + path +
+               " is there already: move it away, or allow `overwrite: true`"};
+}
+
+Error cannot_be_made(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
+  return Error{"capture file " + path + " cannot be made in " + directory + " (" +
+               std::strerror(errno) + "): name a directory that this user may write"};
+}
+
+}  // namespace
 
 Result<void> readable_capture(const std::string& path) {
   char why[PCAP_ERRBUF_SIZE] = "";
@@ -28,9 +46,7 @@ Result<void> writable_capture(const std::string& path, bool overwrite) {
   std::error_code ignored;
   const std::filesystem::path file(path);
   if (std::filesystem::exists(file, ignored)) {
-    if (!overwrite)
-      return Error{"capture file " + path +
-                   " is there already: move it away, or allow `overwrite: true`"};
+    if (!overwrite) return there_already(path);
     if (std::filesystem::is_regular_file(file, ignored) && ::access(path.c_str(), W_OK) == 0)
       return {};
     return Error{"capture file " + path +
@@ -39,8 +55,13 @@ Result<void> writable_capture(const std::string& path, bool overwrite) {
   }
   const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
   if (::access(directory.c_str(), W_OK | X_OK) == 0) return {};
-  return Error{"capture file " + path + " cannot be made in " + directory + " (" +
-               std::strerror(errno) + "): name a directory that this user may write"};
+  return cannot_be_made(path);
+}
+
+Result<void> make_capture(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (fd) return {};
+  return errno == EEXIST ? there_already(path) : cannot_be_made(path);
 }
 
 }  // namespace mtl::phy

@@ -14,4 +14,8 @@ Result<void> readable_capture(const std::string& path);
 /// directory is missing, or may not be written.
 Result<void> writable_capture(const std::string& path, bool overwrite);
 
+/// Makes an empty capture file, which only its owner may read. Error: it, or a symbolic link of
+/// that name, is there, also since writable_capture(); it cannot be made.
+Result<void> make_capture(const std::string& path);
+
 }  // namespace mtl::phy

@@ -52,6 +52,10 @@ std::string PcapMedia::devargs() const {
 }
 
 Result<void> PcapMedia::open(phy::MbufPool& pool) {
+  // net_pcap follows links and truncates whatever it finds: it finds a file of ours.
+  if (!device_.send_file.empty() && !device_.overwrite) {
+    if (auto made = phy::make_capture(device_.send_file); !made) return made;
+  }
   auto port = phy::open_ethdev(devargs(), pool, options_);
   if (!port) return port.error();
   port_ = std::move(*port);

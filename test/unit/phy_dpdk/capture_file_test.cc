@@ -57,5 +57,18 @@ TEST_F(CaptureFile, NothingIsOverwrittenByAccident) {
   expect_in("cannot be overwritten", said(writable_capture(directory_.string(), true)));
 }
 
+TEST_F(CaptureFile, IsMadeAnewForItsOwnerAndNowhereElse) {
+  const fs::path made = directory_ / "made";
+  EXPECT_EQ(said(make_capture(made.string())), "");
+  EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  expect_in("made is there already", said(make_capture(made.string())));
+  const fs::path elsewhere = directory_ / "elsewhere";
+  const fs::path link = directory_ / "link";
+  fs::create_symlink(elsewhere, link);
+  expect_in("link is there already", said(make_capture(link.string())));
+  EXPECT_FALSE(fs::exists(elsewhere));
+  expect_in("cannot be made in /nowhere", said(make_capture("/nowhere/x")));
+}
+
 }  // namespace
 }  // namespace mtl::phy

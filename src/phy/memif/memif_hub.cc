@@ -315,12 +315,14 @@ bool MemifHub::read_message(Connection& connection) {
   message.msg_controllen = control.size();
   const ssize_t n = ::recvmsg(connection.socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  // Before anything else: a message without a byte may bring descriptors, too.
+  std::vector<Fd> fds;
+  if (n >= 0) fds = descriptors(message);
   if (n <= 0) {
     // Its last words may have ended the session already.
     if (!connection.session.ended()) close(connection, "the peer left");
     return false;
   }
-  std::vector<Fd> fds = descriptors(message);
   if ((message.msg_flags & MSG_CTRUNC) != 0) fds.resize(kMaxDescriptors);
   connection.session.receive({bytes.data(), static_cast<std::size_t>(n)}, std::move(fds));
   return true;

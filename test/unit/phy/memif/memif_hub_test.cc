@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <filesystem>
+#include <iterator>
 
 #include "../frames.h"
 #include "memif_pair.h"
@@ -314,6 +316,26 @@ TEST_F(MemifHubs, NonsenseIsAnsweredAndSentAway) {
             }),
             "Region is no memfd");
   EXPECT_EQ(server.installs, 0);
+}
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST_F(MemifHubs, DescriptorsThatComeWithNoMessageAreNotKept) {
+  Side server;
+  server.add(end(MemifRole::kServer));
+  server.start();
+  const Fd some(::eventfd(0, EFD_CLOEXEC));
+  const int fd = some.get();
+  const auto before = open_descriptors();
+  for (int turn = 0; turn < 10; ++turn) {
+    Rogue rogue(socket);
+    ASSERT_TRUE(rogue.send({}, {fd, fd, fd, fd}));
+    ASSERT_TRUE(wait({server.hub.get()}, [&] { return rogue.gone(); }));
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(MemifHubs, OneThatSaysNothingIsSentAwayAndHoldsNobodyUp) {

@@ -301,7 +301,8 @@ bool MemifPort::refresh_free() {
 unsigned MemifPort::room() {
   if (closed()) return 0;
   // The peer's cache line is fetched only when what is known runs low.
-  if (free_ <= out_.ring.size() / 2 && !refresh_free()) return 0;
+  const bool low = free_ <= out_.ring.size() / 2 || free_ < per_frame_;
+  if (low && !refresh_free()) return 0;
   return free_ / per_frame_;
 }
 

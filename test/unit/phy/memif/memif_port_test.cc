@@ -109,6 +109,27 @@ TEST(MemifPort, RoomIsWhatSendTakes) {
   }
 }
 
+// 9,030 bytes in buffers of 192 are 48 of 64 descriptors: 17 short frames leave fewer than that,
+// but more than half of the ring.
+TEST(MemifPort, RoomIsFoundAgainWhereALongestFrameTakesMostOfTheRing) {
+  MemifPair pair(6, 192, 9030);
+  for (auto [from, to] : {std::pair{pair.server.get(), pair.client.get()},
+                          std::pair{pair.client.get(), pair.server.get()}}) {
+    const OutFrame shorter(100, 1), longest(9000, 2);
+    ASSERT_EQ(from->room(), 1u);
+    for (int i = 0; i < 17; ++i) ASSERT_TRUE(from->send(shorter.frame)) << i;
+    from->flush();
+    EXPECT_EQ(from->room(), 0u);
+    EXPECT_EQ(take(*to).size(), 17u);
+    ASSERT_EQ(from->room(), 1u);
+    ASSERT_TRUE(from->send(longest.frame));
+    from->flush();
+    const auto got = take(*to);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_EQ(got[0], longest.wire());
+  }
+}
+
 TEST(MemifPort, NothingIsSeenBeforeFlush) {
   MemifPair pair;
   const OutFrame out(100, 1);

@@ -178,9 +178,7 @@ Result<std::size_t> MemifHub::add(const MemifEndConfig& config, const MemifPort&
 
 void MemifHub::start(Install install) {
   install_ = std::move(install);
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    watch(listeners_[i].fd.get(), kFirstListener + i);
-  }
+  for (Listener& listener : listeners_) listener.paused_until = Clock::now();
   run_due();
 }
 
@@ -420,8 +418,12 @@ void MemifHub::run_due() {
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Listener& listener = listeners_[i];
     if (!listener.paused_until || *listener.paused_until > now) continue;
-    listener.paused_until.reset();
-    watch(listener.fd.get(), kFirstListener + i);
+    if (watch(listener.fd.get(), kFirstListener + i)) {
+      listener.paused_until.reset();
+    } else {
+      listener.refused = "no client can be let in: " + error_text(errno);
+      listener.paused_until = now + kAcceptRest;
+    }
   }
   arm_timer();
 }

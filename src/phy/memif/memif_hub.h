@@ -89,8 +89,8 @@ class MemifHub {
   struct Listener {
     std::string socket;
     Fd fd;
-    std::string refused;  ///< what the last stranger was sent away for
-    std::optional<Clock::time_point> paused_until;
+    std::string refused;                            ///< what the last stranger was sent away for
+    std::optional<Clock::time_point> paused_until;  ///< until then it is not watched
   };
   struct End {
     MemifEndConfig config;

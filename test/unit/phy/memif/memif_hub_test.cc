@@ -441,6 +441,28 @@ TEST_F(MemifHubs, AServerThatIsNoneIsTriedAgain) {
   EXPECT_EQ(client.installs, 0);
 }
 
+// Of what cannot be watched at first, as when fs.epoll.max_user_watches is used up: a file is such.
+TEST_F(MemifHubs, AListenerThatCannotBeWatchedIsTriedAgain) {
+  int number = -1;
+  Side server, client;
+  server.hub = must(MemifHub::open("test", [&](const std::string&) -> Result<Fd> {
+    Fd file(::memfd_create("x", MFD_CLOEXEC));
+    number = file.get();
+    return file;
+  }));
+  MemifPort& a = server.add(end(MemifRole::kServer));
+  MemifPort& b = client.add(end(MemifRole::kClient));
+  server.start();
+  EXPECT_EQ(server.hub->fault(0), "waits for a client on " + socket +
+                                      " (id 0); no client can be let in: Operation not permitted");
+  const Fd listening = must(listen_at(socket));
+  ASSERT_EQ(::dup2(listening.get(), number), number);
+  client.start();
+  ASSERT_TRUE(
+      wait({server.hub.get(), client.hub.get()}, [&] { return a.carrier() && b.carrier(); }));
+  EXPECT_EQ(server.hub->fault(0), "");
+}
+
 TEST_F(MemifHubs, AnAbstractName) {
   const std::string name = "@mtl-memif-test-" + std::to_string(::getpid());
   const auto listen = [](const std::string& at) -> Result<Fd> {

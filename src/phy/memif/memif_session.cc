@@ -142,19 +142,25 @@ void MemifSession::take(const MemifHello& hello, std::vector<Fd>&) {
     return fail("Incompatible memif version");
   }
   if (hello.max_log2_ring == 0) return fail("Invalid ring size");
-  auto made = make_(std::min(hello.max_log2_ring, config_.log2_ring));
-  if (!made) {
-    why_ = made.error().message;
-    push(MemifDisconnect{0, "No memory"});
-    state_ = State::kEnded;
-    return;
-  }
-  layout_ = std::move(*made);
+  log2_ring_ = std::min(hello.max_log2_ring, config_.log2_ring);
   MemifInit init;
   init.id = config_.id;
   init.secret = config_.secret;
   init.name = name_;
   push(init);
+  state_ = State::kAsking;
+}
+
+/// And all that is to be told of it. False: ended.
+bool MemifSession::make_memory() {
+  auto made = make_(log2_ring_);
+  if (!made) {
+    why_ = made.error().message;
+    push(MemifDisconnect{0, "No memory"});
+    state_ = State::kEnded;
+    return false;
+  }
+  layout_ = std::move(*made);
   for (std::size_t i = 0; i < layout_.regions.size(); ++i) {
     const MemifRegion& region = layout_.regions[i];
     to_tell_.push_back(
@@ -166,9 +172,11 @@ void MemifSession::take(const MemifHello& hello, std::vector<Fd>&) {
                         ring.interrupt.get()});
   }
   state_ = State::kTelling;
+  return true;
 }
 
 void MemifSession::take(const MemifAck&, std::vector<Fd>&) {
+  if (state_ == State::kAsking && !make_memory()) return;
   if (state_ != State::kTelling) return fail("Unexpected message");
   if (to_tell_.empty()) {
     push(MemifConnect{name_});

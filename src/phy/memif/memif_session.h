@@ -61,7 +61,8 @@ class MemifSession {
   };
   /// nullptr: there is nothing under this id. Called when an INIT comes.
   using Lookup = std::function<const Offer*(std::uint32_t id)>;
-  /// Makes a client's memory with rings of 2^log2 descriptors. Called when a HELLO comes.
+  /// Makes a client's memory with rings of 2^log2 descriptors. Called when the server has let us
+  /// in: one that greets and sends away costs no memory.
   using Make = std::function<Result<MemifLayout>(std::uint8_t log2)>;
 
   struct ClientConfig {
@@ -112,6 +113,7 @@ class MemifSession {
     kInit,        ///< server: waits for INIT
     kSetUp,       ///< server: regions and rings come
     kHello,       ///< client: waits for HELLO
+    kAsking,      ///< client: waits for the ACK of its INIT
     kTelling,     ///< client: an ACK for each message of its own
     kConnecting,  ///< client: waits for CONNECTED
     kReady,
@@ -132,6 +134,7 @@ class MemifSession {
   void take(const MemifConnected&, std::vector<Fd>&);
   void take(const MemifDisconnect&, std::vector<Fd>&);
   bool ring_fits(const MemifRing& ring) const;
+  bool make_memory();
 
   MemifRole role_;
   State state_ = State::kEnded;
@@ -148,7 +151,8 @@ class MemifSession {
   // Client.
   ClientConfig config_;
   Make make_;
-  std::deque<Out> to_tell_;  ///< one after each ACK
+  std::uint8_t log2_ring_ = 0;  ///< what both can do
+  std::deque<Out> to_tell_;     ///< one after each ACK
 };
 
 }  // namespace mtl::phy

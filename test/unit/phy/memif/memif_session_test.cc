@@ -349,7 +349,6 @@ TEST(MemifClient, SaysOneThingAfterTheOther) {
   Client client;
   EXPECT_FALSE(client.session.next()) << "the server speaks first";
   client.hello();
-  EXPECT_EQ(client.asked_log2, 10);
   auto out = client.session.next();
   const auto init = std::get<MemifInit>(*decode_memif(out->bytes));
   EXPECT_EQ(init.id, 7u);
@@ -357,7 +356,9 @@ TEST(MemifClient, SaysOneThingAfterTheOther) {
   EXPECT_EQ(init.secret, memif_secret("s"));
   EXPECT_EQ(init.mode, 0);
   EXPECT_FALSE(client.session.next());
+  EXPECT_EQ(client.asked_log2, 0) << "no memory for a server that has not let it in";
   client.ack();
+  EXPECT_EQ(client.asked_log2, 10);
   out = client.session.next();
   const auto region = std::get<MemifAddRegion>(*decode_memif(out->bytes));
   EXPECT_EQ(region.index, 0);
@@ -386,6 +387,7 @@ TEST(MemifClient, SaysOneThingAfterTheOther) {
 TEST(MemifClient, MakesRingsNoLongerThanTheServerTakes) {
   Client client;
   client.hello(0x0200, 0x0200, 6);
+  client.ack();
   EXPECT_EQ(client.asked_log2, 6);
   Client none;
   none.hello(0x0200, 0x0200, 0);
@@ -407,6 +409,8 @@ TEST(MemifClient, SaysWhenItHasNoMemory) {
   Client client;
   client.fails = true;
   client.hello();
+  ASSERT_TRUE(client.session.next()) << "INIT";
+  client.ack();
   EXPECT_EQ(client.sent_away(), "No memory");
   EXPECT_EQ(client.session.why(), "no memory at all");
 }

@@ -8,7 +8,9 @@
 
 namespace mtl::phy {
 
-/// Rings eventfds that somebody else made, and never waits.
+/// Rings eventfds that somebody else made, and never waits for whoever made them. That is said of
+/// the ringing alone: an access to memory shared with a peer can be a page fault, and take as long
+/// as the kernel takes to have the page.
 ///
 /// write() could: of an eventfd all holders share one open file, so whoever made it can take
 /// O_NONBLOCK off and fill the counter, and the writer would wait for ever. So the kernel is asked

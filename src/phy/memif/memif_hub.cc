@@ -161,6 +161,7 @@ Result<std::size_t> MemifHub::add(const MemifEndConfig& config, const MemifPort&
   end->config = config;
   end->port = &port;
   end->offer.secret = config.secret;
+  end->offer.max_region_mib = config.max_region_mib;
   if (config.role == MemifRole::kServer) {
     for (const auto& other : ends_) {
       if (other->listener && other->config.socket == config.socket &&

@@ -27,6 +27,7 @@ struct MemifEndConfig {
   MemifSecret secret{};
   std::uint8_t log2_ring = 10;        ///< client: descriptors a ring, as a power of two
   std::uint32_t buffer_bytes = 9344;  ///< client: of each descriptor; a multiple of 64
+  std::uint32_t max_region_mib = kMemifRegionMib;  ///< server: of a client's memory
 };
 
 /// The longest of a MemifEndConfig::socket, bytes.

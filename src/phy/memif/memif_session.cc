@@ -90,6 +90,7 @@ void MemifSession::take(const MemifInit& init, std::vector<Fd>&) {
   }
   if (offer->taken) return fail("Already connected");
   id_ = init.id;
+  max_region_mib_ = offer->max_region_mib;
   peer_ = init.name;
   state_ = State::kSetUp;
   push(MemifAck{});
@@ -97,11 +98,14 @@ void MemifSession::take(const MemifInit& init, std::vector<Fd>&) {
 
 void MemifSession::take(const MemifAddRegion& add, std::vector<Fd>& fds) {
   if (state_ != State::kSetUp) return fail("Unexpected message");
-  if (add.index != layout_.regions.size() || add.index >= kMaxMemifRegions) {
-    return fail("Invalid region index");
+  if (add.index != layout_.regions.size()) return fail("Invalid region index");
+  if (add.index >= kMaxMemifRegions) {
+    return fail("More than " + std::to_string(kMaxMemifRegions) + " regions");
   }
-  if (add.size == 0 || add.size > kMaxMemifRegion || add.size > kMaxMemifMemory - memory_) {
-    return fail("Invalid region size");
+  if (add.size == 0 || add.size > kMaxMemifRegion) return fail("Invalid region size");
+  if (add.size > (std::uint64_t{max_region_mib_} << 20) - memory_) {
+    return fail("Regions of more than " + std::to_string(max_region_mib_) +
+                " MiB: the server's max_region_mib");
   }
   memory_ += add.size;
   layout_.regions.push_back({std::move(fds.front()), add.size});

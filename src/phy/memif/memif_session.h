@@ -18,9 +18,11 @@ namespace mtl::phy {
 enum class MemifRole : std::uint8_t { kServer, kClient };
 
 inline constexpr std::uint8_t kMaxMemifLog2Ring = 14;  ///< DPDK's bound
-inline constexpr std::size_t kMaxMemifRegions = 64;
-/// Bytes of all regions of a connection together.
-inline constexpr std::uint64_t kMaxMemifMemory = std::uint64_t{1} << 34;
+/// Each is a descriptor that a peer makes us hold before it is connected.
+inline constexpr std::size_t kMaxMemifRegions = 8;
+/// Bound of all regions of a connection together, where nothing else is said. Regions may be
+/// sparse: whoever touches a page first is charged for it, and a peer can make a server do so.
+inline constexpr std::uint32_t kMemifRegionMib = 128;
 /// Of one region; see SegmentGuard.
 inline constexpr std::uint64_t kMaxMemifRegion =
     (std::uint64_t{1} << 31) - (std::uint64_t{1} << 22);
@@ -56,8 +58,9 @@ class MemifSession {
  public:
   /// What a server has under an id.
   struct Offer {
-    MemifSecret secret{};  ///< all zeros: none is asked for
-    bool taken = false;    ///< another session has it
+    MemifSecret secret{};                            ///< all zeros: none is asked for
+    bool taken = false;                              ///< another session has it
+    std::uint32_t max_region_mib = kMemifRegionMib;  ///< of all regions together
   };
   /// nullptr: there is nothing under this id. Called when an INIT comes.
   using Lookup = std::function<const Offer*(std::uint32_t id)>;
@@ -147,7 +150,8 @@ class MemifSession {
   // Server.
   Lookup lookup_;
   std::optional<std::uint32_t> id_;
-  std::uint64_t memory_ = 0;
+  std::uint64_t memory_ = 0;  ///< bytes of the regions so far
+  std::uint32_t max_region_mib_ = kMemifRegionMib;
   // Client.
   ClientConfig config_;
   Make make_;

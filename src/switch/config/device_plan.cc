@@ -22,6 +22,7 @@ constexpr std::uint32_t kMaxMemifRing = 16384;
 constexpr std::uint32_t kMinMemifBuffer = 64;
 constexpr std::uint32_t kMaxMemifBuffer = 65536;
 constexpr std::uint64_t kMaxMemifMemory = 2'000'000'000;
+constexpr std::uint32_t kMaxMemifRegionMib = 16384;
 
 std::string in_quotes(const std::string& s) {
   return "\"" + s + "\"";
@@ -255,7 +256,15 @@ void plan_memif_sizes(const mtlink::config::Memif& from, const std::string& path
       problems.add(path + field,
                    "has no meaning for a SERVER, whose client makes the memory; leave it out");
     }
+    if (from.has_max_region_mib() &&
+        problems.range(path + ".max_region_mib", from.max_region_mib(), 1, kMaxMemifRegionMib)) {
+      device.max_region_mib = from.max_region_mib();
+    }
     return;
+  }
+  if (from.has_max_region_mib()) {
+    problems.add(path + ".max_region_mib",
+                 "has no meaning for a CLIENT, whose memory is its own; leave it out");
   }
   const auto round_up = [](std::uint32_t bytes) { return (bytes + 63) / 64 * 64; };
   const std::uint32_t frame = mtu + static_cast<std::uint32_t>(link::kFrameHeader);

@@ -80,8 +80,9 @@ struct MemifDevice {
   bool client = false;
   std::uint32_t id = 0;
   std::string secret;
-  std::uint32_t ring_size = 1024;  ///< client: descriptors, a power of two
-  std::uint32_t buffer_size = 0;   ///< client: bytes, a multiple of 64
+  std::uint32_t ring_size = 1024;      ///< client: descriptors, a power of two
+  std::uint32_t buffer_size = 0;       ///< client: bytes, a multiple of 64
+  std::uint32_t max_region_mib = 128;  ///< server: of all of a client's memory
 
   /// Bytes of a client's memory, without the rings' words.
   std::uint64_t memory() const {

@@ -64,6 +64,7 @@ MemifMedia::MemifMedia(const Plan& plan, PortId first, phy::MemifHub& hub)
   config_.secret = phy::memif_secret(device.secret);
   config_.log2_ring = static_cast<std::uint8_t>(std::countr_zero(device.ring_size));
   config_.buffer_bytes = device.buffer_size;
+  config_.max_region_mib = device.max_region_mib;
 }
 
 Result<void> MemifMedia::open(phy::MbufPool& pool) {

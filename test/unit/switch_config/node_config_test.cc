@@ -88,6 +88,9 @@ TEST(NodeConfig, AMemifServerNeedsItsSocketAlone) {
   EXPECT_FALSE(device.client);
   EXPECT_EQ(device.id, 0U);
   EXPECT_EQ(device.secret, "");
+  EXPECT_EQ(device.max_region_mib, 128U);
+  const Plan more = good(with_memif("max_region_mib: 1024"));
+  EXPECT_EQ(std::get<MemifDevice>(more.ports[0].device).max_region_mib, 1024U);
   EXPECT_EQ(plan.node.ports[0].link.mtu, 9000);
   EXPECT_EQ(plan.ports[0].mac, (Mac{std::byte{2}, std::byte{0x4D}, std::byte{0}, std::byte{1},
                                     std::byte{0}, std::byte{0}}))
@@ -662,6 +665,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"BuffersOfAMemifServer", with_memif("buffer_size: 512"),
                 "lab.textproto:3:1: ports[0].memif.buffer_size has no meaning for a SERVER, whose "
                 "client makes the memory; leave it out"},
+        Refused{"BoundOfAMemifClient", with_memif("max_region_mib: 64 role: CLIENT"),
+                "lab.textproto:3:1: ports[0].memif.max_region_mib has no meaning for a CLIENT, "
+                "whose memory is its own; leave it out"},
+        Refused{"NoMemifMemory", with_memif("max_region_mib: 0"),
+                "lab.textproto:3:1: ports[0].memif.max_region_mib is 0; it must be 1..16384"},
         Refused{"OddMemifRing", with_memif("ring_size: 1000 role: CLIENT"),
                 "lab.textproto:3:1: ports[0].memif.ring_size is 1000, not a power of two; take "
                 "1024"},

@@ -1,6 +1,6 @@
-// Load for testpmd, or OVS, between two memif ports, the counterpart of slot_load: two zero-copy
+// Load for testpmd, or OVS, between two memif ports, the counterpart of link_load: two zero-copy
 // clients in one pinned thread, frames from each to the other, flat out. Each frame's bytes are
-// written anew before it is sent and not looked at when it has come back, as slot_load does it.
+// written anew before it is sent and not looked at when it has come back, as link_load does it.
 // Prints frames and time as a line of JSON, then waits for the end of its input: testpmd has to
 // leave first, since the memif driver may crash when its peer closes.
 #include <rte_cycles.h>

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/switch/slot_end.h"
+#include "bench/switch/link_end.h"
 #include "network/node.h"
 #include "phy/dpdk/eal.h"
 #include "phy/dpdk/mbuf_pool.h"
@@ -113,7 +113,8 @@ class Path final : public network::ShardOwner {
     for (std::uint16_t i = 0; i < 2; ++i) {
       auto segment = value(phy::LocalSegment::attach(value(ports_[i]->claim())));
       const NodeId node{static_cast<std::uint16_t>(i + 1)};
-      ends_[i] = std::make_unique<SlotEnd>(link_config(node, 0), std::move(segment), options.size);
+      ends_[i] =
+          std::make_unique<End>(link_config(node, 0), SlotRings(std::move(segment)), options.size);
       ends_[i]->make_packets(NodeId{static_cast<std::uint16_t>(2 - i)}, 1);
       ends_[i]->enable(now_);
     }
@@ -136,6 +137,7 @@ class Path final : public network::ShardOwner {
   }
 
  private:
+  using End = LinkEnd<SlotRings>;
   void delivered(Buffer* packet, PortId, Vc) override { give_back(packet); }
   void answered(const Buffer&, PortId, Vc) override {}
   void pass(ShardId, Buffer*) override {}
@@ -151,7 +153,7 @@ class Path final : public network::ShardOwner {
   network::RouteTable table_;
   std::unique_ptr<phy::MbufPool> pool_;
   std::vector<std::unique_ptr<phy::LocalPort>> ports_;
-  std::array<std::unique_ptr<SlotEnd>, 2> ends_;
+  std::array<std::unique_ptr<End>, 2> ends_;
   network::Shard shard_;
   runtime::ShardLoop loop_;
 };

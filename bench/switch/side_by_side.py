@@ -12,8 +12,8 @@ import time
 SWITCH_CPU, LOAD_CPU = 0, 1
 QUIET_LOAD = 1.0
 
-# Where the programs of ours lie in a build directory.
-OURS = {"mtswitchd": "src/tools/mtswitchd/mtswitchd", "mtctl": "src/tools/mtctl/mtctl"}
+# Programs of ours that lie in src/tools of a build directory; the others lie in bench/switch.
+TOOLS = ("mtswitchd", "mtctl", "mtperf")
 # Programs of others, and the Debian package of each.
 PACKAGES = {"dpdk-testpmd": "dpdk", "ip": "iproute2", "taskset": "util-linux",
             **{name: "openvswitch-switch-dpdk"
@@ -88,11 +88,10 @@ def switch(tools, config, directory, name="switch", prefix=()):
         yield socket
 
 
-# Two slots. One cell holds any packet, so that credits count packets: as many as the load has in flight.
-TWO_SLOTS = """node: 1000
+# One cell holds any packet, so that credits count packets: as many as the load has in flight.
+CONFIG = """node: 1000
 name: "bench"
-slots {{ port: 0 name: "a" node: 1 }}
-slots {{ port: 1 name: "b" node: 2 }}
+{ports}
 defaults {{ mtu: {mtu} cell: {mtu} window: {flight} capacity: [{flight}, 0, 0, 0, 0, 0, 0, 0] }}
 runtime {{ cpus: {cpu} poll: true {runtime} }}
 control {{ socket: "{{socket}}" }}
@@ -104,13 +103,30 @@ def room_for(size):
     return 2048 if size <= 2000 else 9216
 
 
+def mtu_for(size):
+    return room_for(size) - 30
+
+
 def run_slots(tools, size, args, directory, runtime=""):
     """mtswitchd between two slots, flat out, for args.seconds, args.in_flight frames on their way each way."""
-    config = TWO_SLOTS.format(mtu=room_for(size) - 30, flight=args.in_flight, cpu=SWITCH_CPU, runtime=runtime)
-    log = f"{directory}/slot_load.log"
+    ports = [f'slots {{ port: {i} name: "{name}" node: {i + 1} }}' for i, name in enumerate("ab")]
+    return run_mtswitchd(tools, size, args, directory, ports, [], runtime)
+
+
+def run_memif(tools, size, args, directory):
+    """Likewise between two memif ports, the load being the client of both."""
+    sockets = [f"{directory}/client{i}.sock" for i in range(2)]
+    ports = [f'ports {{ port: {i} peer_node: {i + 1} memif {{ socket: "{path}" }} }}' for i, path in enumerate(sockets)]
+    return run_mtswitchd(tools, size, args, directory, ports, ["--memif", *sockets, "--mtu", str(mtu_for(size))])
+
+
+def run_mtswitchd(tools, size, args, directory, ports, options, runtime=""):
+    config = CONFIG.format(ports="\n".join(ports), mtu=mtu_for(size), flight=args.in_flight, cpu=SWITCH_CPU,
+                           runtime=runtime)
+    log = f"{directory}/link_load.log"
     with switch(tools, config, directory) as socket:
-        command = [tools["slot_load"], "--socket", socket, "--size", str(size), "--seconds", str(args.seconds),
-                   "--in-flight", str(args.in_flight), "--cpu", str(LOAD_CPU)]
+        command = [tools["link_load"], "--socket", socket, "--size", str(size), "--seconds", str(args.seconds),
+                   "--in-flight", str(args.in_flight), "--cpu", str(LOAD_CPU), *options]
         with process(command, log, stdout=subprocess.PIPE) as load:
             result = load_result(load, log)
     return {"rate": result["frames"] / result["seconds"],
@@ -126,10 +142,10 @@ def spread(values, scale=1.0, digits=2):
     return "  ".join(f"{v / scale:8.{digits}f}" for v in (low, middle, high))
 
 
-def find_tools(build, bench=(), others=()):
-    """Paths of mtswitchd, mtctl, the programs of ours in bench/switch, and others; ends with what is missing."""
-    tools = {name: f"{build}/{path}" for name, path in OURS.items()}
-    tools.update((name, f"{build}/bench/switch/{name}") for name in bench)
+def find_tools(build, ours=(), others=()):
+    """Paths of mtswitchd, further programs of ours, and others; ends with what is missing."""
+    tools = {name: f"{build}/src/tools/{name}/{name}" if name in TOOLS else f"{build}/bench/switch/{name}"
+             for name in ("mtswitchd", *ours)}
     missing = [name for name, path in tools.items() if not os.access(path, os.X_OK)]
     for name in missing:
         print(f"{tools[name]} is missing: build it with  meson compile -C {build} {name}", file=sys.stderr)

@@ -263,12 +263,12 @@ class Sockets(Memif):
         wait_until("it is told why", lambda: "Already connected" in self.fault(three, 0))
         self.assert_traffic(one, two, 200)
 
-    def test_dpdks_own_driver_is_refused_with_the_reason(self):
+    def test_dpdks_own_driver_is_refused_and_memif_named(self):
         switch = self.lab.switch("sw1", labs.node(1, 'ports { port: 0 ethdev { devargs: "net_memif0,id=0" } }\n'),
                                  ns="h")
         done = self.lab.run(switch.command("--check"), ns="h", check=False)
         self.assertEqual(2, done.returncode)
-        self.assertIn("use `memif`", done.stderr + done.stdout)
+        self.assertIn("write memif { socket: ... } instead", done.stderr + done.stdout)
 
 
 class Rogue:

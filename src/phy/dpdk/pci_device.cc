@@ -1,5 +1,6 @@
 #include "phy/dpdk/pci_device.h"
 
+#include <rte_pci.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <regex>
 #include <string_view>
 
 namespace mtl::phy {
@@ -20,14 +20,14 @@ constexpr std::array<std::string_view, 3> kHandedOut{"vfio-pci", "uio_pci_generi
 
 /// The full address; empty if devargs name no PCI device.
 std::string address_of(const std::string& devargs) {
-  static const std::regex kAddress(
-      R"(^(?:pci:)?(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])(?:,.*)?$)");
-  std::smatch match;
-  if (!std::regex_match(devargs, match, kAddress)) return {};
-  std::string address = (match[1].matched ? match[1].str() : "0000") + ":" + match[2].str();
-  std::transform(address.begin(), address.end(), address.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return address;
+  constexpr std::string_view kBus = "pci:";
+  const std::size_t from = devargs.starts_with(kBus) ? kBus.size() : 0;
+  const std::string name = devargs.substr(from, devargs.find(',') - from);
+  rte_pci_addr address{};
+  if (rte_pci_addr_parse(name.c_str(), &address) != 0) return {};
+  std::array<char, PCI_PRI_STR_SIZE> text{};
+  rte_pci_device_name(&address, text.data(), text.size());
+  return text.data();
 }
 
 /// The last part of what a link in /sys leads to; empty if there is none.

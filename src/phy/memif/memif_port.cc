@@ -400,8 +400,9 @@ void MemifPort::mask(std::uint16_t flags) {
 bool MemifPort::arm() {
   if (closed()) return true;
   mask(0);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  bool waiting = in_index() != in_.next;
+  // Both sequentially consistent: see flush().
+  std::uint16_t* const index = server_ ? in_.ring.head() : in_.ring.tail();
+  bool waiting = __atomic_load_n(index, __ATOMIC_SEQ_CST) != in_.next;
   if (!waiting) {
     for (int i = 0; i < kPauses; ++i) pause_cpu();
     waiting = in_index() != in_.next;

@@ -29,9 +29,9 @@ struct PacketNotes {
   Vc egress_vc{};                   ///< VC that it leaves on
   std::uint8_t layer = 0;           ///< layer before the raise of the hop chosen (N9)
   CrcState crc = CrcState::kUnknown;
-  ShardId home{};           ///< shard whose pool and whose port's buffer it goes back to
+  ShardId home{};           ///< of a packet made here: the shard whose pool it goes back to
   bool own = false;         ///< counts towards the bound on the node's own packets (N13)
-  bool returning = false;   ///< between shards: on its way back to the ingress port's shard
+  bool returning = false;   ///< between shards: on its way back to its pool and ingress port
   std::uint8_t bucket = 0;  ///< of flows, while it is on a lane of a trunk
 };
 

@@ -107,6 +107,11 @@ Result<void> check_request(Request& request) {
       return Ranges("set_port")
           .in("port", request.set_port().port(), 0, kNoPort.value() - 1)
           .result();
+    case Request::kMovePort:
+      return Ranges("move_port")
+          .in("port", request.move_port().port(), 0, kNoPort.value() - 1)
+          .in("worker", request.move_port().worker(), 0, kMaxWorker)
+          .result();
     case Request::kSetImpairment:
       return check(request.set_impairment());
     case Request::kSetRate:

@@ -15,6 +15,7 @@ inline constexpr std::uint32_t kMaxTimeoutMs = 60'000;
 inline constexpr std::uint32_t kDefaultTimeoutMs = 1'000;
 inline constexpr std::uint32_t kDefaultTraceHops = 16;
 inline constexpr std::uint32_t kMaxHops = 255;
+inline constexpr std::uint32_t kMaxWorker = 63;
 inline constexpr std::uint32_t kDefaultWatchMs = 1'000;
 inline constexpr std::uint32_t kMinWatchMs = 50;
 inline constexpr std::uint32_t kMaxWatchMs = 3'600'000;

@@ -154,6 +154,12 @@ void Session::dispatch(const Request& request) {
                            }));
     case Request::kSetPort:
       return target_.set_port(request.set_port(), answer_done());
+    case Request::kMovePort:
+      return target_.move_port(request.move_port(),
+                               answer_with<Moved>([](Response& response, Moved& moved) {
+                                 *response.mutable_moved() = std::move(moved);
+                                 return More::kNo;
+                               }));
     case Request::kSetImpairment:
       return target_.set_impairment(request.set_impairment(), answer_done());
     case Request::kSetRate:

@@ -37,6 +37,9 @@ class Target {
   virtual void trace(const mtlink::control::Trace& call,
                      Answer<mtlink::control::TraceHop> answer) = 0;
   virtual void set_port(const mtlink::control::SetPort& call, Answer<void> answer) = 0;
+  /// Moves a port to another worker, with those that go with it.
+  virtual void move_port(const mtlink::control::MovePort& call,
+                         Answer<mtlink::control::Moved> answer) = 0;
   /// Replaces the impairment of a port; all rates and delays 0 ends it.
   virtual void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) = 0;
   /// Replaces the rate at which a port sends; without a rate it sends as fast as it can.

@@ -45,7 +45,7 @@ const char* name(DownReason reason) {
 
 Link::Link(const Config& config, Owner& owner)
     : config_(config),
-      owner_(owner),
+      owner_(&owner),
       cell_(config.cell),
       receiver_(config.window),
       sender_(config.send_window),
@@ -92,7 +92,7 @@ void Link::enable(Time now) {
   } else {
     enter_down(DownReason::kNoCarrier);
   }
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 }
 
 void Link::disable(Time now) {
@@ -104,7 +104,7 @@ void Link::disable(Time now) {
     leave_up(DownReason::kDisabled);
   }
   enter_down(DownReason::kDisabled);
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 }
 
 void Link::set_carrier(bool carrier, Time now) {
@@ -120,7 +120,7 @@ void Link::set_carrier(bool carrier, Time now) {
     if (counters_.ups.get() == 0) down_reason_ = DownReason::kNone;  // that was all that was wrong
     enter_init(now);
   }
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 }
 
 // ---- states (L4, L8, L9) ----
@@ -134,7 +134,7 @@ void Link::enter_down(DownReason reason) {
 
 void Link::enter_init(Time now) {
   state_ = State::kInit;
-  ours_ = owner_.bring_up(config_.port, ours_.epoch);
+  ours_ = owner_->bring_up(config_.port, ours_.epoch);
   peer_.reset();
   set_peer_mac(config_.peer_mac);  // P2: what was learned is forgotten
   link_mtu_ = 0;
@@ -207,7 +207,7 @@ void Link::leave_up(DownReason reason) {
   state_ = State::kDown;  // the packets handed back must not come here again
   down_reason_ = reason;
   heard_ = false;
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 
   Receiver::Frame held;
   while (receiver_.drain(held)) {  // L9: discarded, and their cells are free (L20)
@@ -217,7 +217,7 @@ void Link::leave_up(DownReason reason) {
   }
   while (sender_.outstanding() != 0) {
     counters_.packets_back.add();
-    owner_.packet_back(config_.port, sender_.take_oldest());
+    owner_->packet_back(config_.port, sender_.take_oldest());
   }
   for (std::size_t v = 0; v < kVcs; ++v) {
     queue_cells_[v] = 0;
@@ -227,7 +227,7 @@ void Link::leave_up(DownReason reason) {
       queued_bytes_ -= packet->length;
       if (packet->notes.own) --queued_own_;
       counters_.packets_back.add();
-      owner_.packet_back(config_.port, packet);
+      owner_->packet_back(config_.port, packet);
     }
   }
 }
@@ -235,7 +235,7 @@ void Link::leave_up(DownReason reason) {
 void Link::restart(DownReason reason, Time now) {
   leave_up(reason);
   enter_init(now);
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 }
 
 // ---- frames in, up to the session ----
@@ -328,7 +328,7 @@ void Link::on_init_in_init(const Init& init, const std::byte* frame, Time now) {
     init_at_ = now + config_.timers.init_interval;
     arm(init_at_);
   }
-  owner_.link_changed(config_.port);
+  owner_->link_changed(config_.port);
 }
 
 void Link::on_init_in_up(const Init& init, const std::byte* frame, Time now) {

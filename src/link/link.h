@@ -101,13 +101,16 @@ struct Counters {
 ///       disabled, no_carrier, replay_exhausted (hold_down, then INIT)
 class Link {
  public:
-  /// `config` must have no fault(). The owner outlives the link.
+  /// `config` must have no fault(). The owner outlives the link, or rebind() is called.
   Link(const Config& config, Owner& owner);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
   ~Link();
 
   // The owner's calls.
+  /// The link has another owner from now on, on another thread if the two see to it that nothing
+  /// of this call and those before comes after what follows. Not within a call of the link's.
+  void rebind(Owner& owner) { owner_ = &owner; }
   void enable(Time now);
   void disable(Time now);
   void set_carrier(bool carrier, Time now);
@@ -217,7 +220,7 @@ class Link {
   void arm(Time at) {
     if (at >= deadline_) return;
     deadline_ = at;
-    owner_.deadline_nearer(at);
+    owner_->deadline_nearer(at);
   }
 
   // Frames out (frames.cc).
@@ -235,7 +238,7 @@ class Link {
   bool status_is_due() const;
 
   const Config config_;
-  Owner& owner_;
+  Owner* owner_;
   const CellSize cell_;  ///< ours
   Counters counters_;
 

@@ -22,7 +22,7 @@ void Link::on_session_frame(const Decoded& frame, Buffer* buffer, Time now) {
   last_valid_ = now;
   if (!heard_) {
     heard_ = true;
-    owner_.link_changed(config_.port);
+    owner_->link_changed(config_.port);
   }
   if (header.kind == Kind::kClose) {
     give_back(buffer);
@@ -54,7 +54,7 @@ bool Link::on_ack(Seq ack, Time now) {
   if (ack == sender_.oldest()) return true;
   while (sender_.oldest() != ack) {
     counters_.packets_acked.add();
-    owner_.packet_acked(config_.port, sender_.take_oldest());
+    owner_->packet_acked(config_.port, sender_.take_oldest());
   }
   timeouts_ = 0;
   replay_at_ = sender_.outstanding() == 0 ? kNever : now + replay_timeout_;
@@ -139,7 +139,7 @@ void Link::deliver(const Receiver::Frame& frame, Time now) {
   frame.packet->notes = notes;
   counters_.packets_in.add();
   counters_.bytes_in.add(frame.packet->length);
-  owner_.packet_in(config_.port, frame.packet);
+  owner_->packet_in(config_.port, frame.packet);
 }
 
 void Link::on_status(const Header& header, std::span<const std::byte> body, Time now) {

@@ -19,7 +19,7 @@ bool Link::expire(Time now) {
 bool Link::expire_bring_up(Time now) {
   if (hold_until_ <= now) {
     enter_init(now);
-    owner_.link_changed(config_.port);
+    owner_->link_changed(config_.port);
     return true;
   }
   if (init_at_ <= now) {
@@ -43,7 +43,7 @@ bool Link::expire_replay(Time now) {
     enter_down(DownReason::kReplayExhausted);
     hold_until_ = now + config_.timers.hold_down;
     arm(hold_until_);
-    owner_.link_changed(config_.port);
+    owner_->link_changed(config_.port);
     return true;
   }
   ++timeouts_;

@@ -26,6 +26,7 @@ Node::Node(NodeConfig config)
     }
   }
   for (PortConfig& port : config_.ports) {
+    set_owner(port.link.port, port.shard);
     if (!port.edge) continue;  // sorted, so that a lookup is a binary search
     std::sort(port.edge->nodes.begin(), port.edge->nodes.end());
     std::sort(port.edge->partitions.begin(), port.edge->partitions.end());

@@ -31,7 +31,7 @@ struct Edge {
 struct PortConfig {
   link::Config link;         ///< link.port is its id and its index
   std::optional<Edge> edge;  ///< absent: not an edge port
-  ShardId shard;             ///< which shard owns it
+  ShardId shard;             ///< which shard owns it at first (Node::owner)
 };
 
 /// How one of several usable hops is chosen (N8).
@@ -70,6 +70,15 @@ class Node {
   /// In the configuration's order.
   std::span<const Trunk> trunks() const { return trunks_; }
   LanePlace place(PortId port) const { return places_[port.value()]; }
+  const PortBoard& board() const { return board_; }
+  /// The shard that owns a port, or is about to.
+  ShardId owner(PortId port) const {
+    return ShardId(board_[port].owner.load(std::memory_order_relaxed));
+  }
+  /// The first step of a move (Shard::take_link); one thread.
+  void set_owner(PortId port, ShardId shard) {
+    board_[port].owner.store(shard.value(), std::memory_order_relaxed);
+  }
   /// N11: takes one of the 1,000 echo errors of the clock's second; false when none is left.
   bool take_error(Time now);
 
@@ -97,7 +106,8 @@ class ShardOwner {
   }
   /// A buffer for another shard of the node: to be queued on its notes' egress, or, if
   /// notes.returning, to be released. The owner carries it to that shard's from_shard(), in order,
-  /// and never drops.
+  /// and never drops. For the shard itself: a port on its way here is meant, and the owner keeps
+  /// the buffer until the next put_link(), when it comes before all else.
   virtual void pass(ShardId to, Buffer* buffer) = 0;
   /// Numbers for a bring-up (L4).
   virtual link::BringUp bring_up(PortId port, std::uint8_t last_epoch) = 0;
@@ -119,8 +129,8 @@ struct ShardCounters {
   Counter refused;     ///< submits that were not (N13), and stand in no book
   Counter acked;       ///< acknowledged by the next hop
   Counter delivered;   ///< taken by this node, answered requests included
-  Counter passed_in;   ///< packets to be queued, from other shards
-  Counter passed_out;  ///< packets to be queued, to other shards
+  Counter passed_in;   ///< packets to be queued, from other shards, and those in links put here
+  Counter passed_out;  ///< packets to be queued, to other shards, and those in links taken away
   Counter rerouted;    ///< handed back by a link and queued again (N9)
   Counter forwarded;   ///< packets from links queued on a link or passed to another shard
   Counter marked;      ///< CE set (N12)
@@ -157,6 +167,23 @@ class Shard final : private link::Owner, private LaneQueues {
   void release(Buffer* packet, Time now);
   /// What another shard passed (ShardOwner::pass).
   void from_shard(Buffer* buffer, Time now);
+
+  // A port moves from shard A to shard B with its link, which stays as it is, packets in it
+  // included. So that packets keep their order, whoever moves it takes these steps, one after the
+  // other:
+  //   1. Node::set_owner(port, B). What others pass from now on goes to B and is kept there
+  //      (ShardOwner::pass).
+  //   2. Every shard has come to see that, and A has taken in (from_shard) what was passed to it
+  //      before: A.take_link(). What came to A later would be passed on, but late.
+  //   3. Every shard has taken in what A had passed to it: B.put_link(), and what B's owner kept
+  //      goes to from_shard().
+
+  /// Takes the link of `port` away, for put_link() at the shard that is the port's owner by now.
+  std::unique_ptr<link::Link> take_link(PortId port);
+  /// The shard has the port from now on; of a trunk, all lanes have been put before anything else
+  /// is asked of it. `now` is not before the link's last event.
+  void put_link(std::unique_ptr<link::Link> link, Time now);
+
   /// Fires the first due timer in C2's order (ports in their order); false if none is due.
   bool expire(Time now);
   /// As expire(), for one port: lets the owner of several shards keep the order of ports (C2).
@@ -167,8 +194,10 @@ class Shard final : private link::Owner, private LaneQueues {
   bool next_frame(PortId port, Time now, link::FrameOut& out);
 
   ShardId id() const { return id_; }
+  const Node& node() const { return node_; }
   /// The link of a port that this shard owns, else nullptr.
   const link::Link* link(PortId port) const { return links_[port.value()].get(); }
+  /// The ports that this shard owns, ascending.
   std::span<const PortId> ports() const { return ports_; }
   const ShardCounters& counters() const { return counters_; }
   /// Packets in this shard's link queues and replay rings: `held` of the books.

@@ -10,8 +10,9 @@
 namespace mtl::network {
 
 /// What every shard may know of one port (the ports of other shards look like remote ones). Written
-/// by the shard that owns the port, read by all. A reader may see a state that has just passed: the
-/// owning shard looks again before it queues, and routes anew if the port cannot take the packet.
+/// by the shard that owns the port (`owner`: by whoever moves ports between shards, one thread),
+/// read by all. A reader may see a state that has just passed: the owning shard looks again before
+/// it queues, and routes anew if the port cannot take the packet.
 /// The leader of a trunk shows the trunk: the longest packet that each usable lane takes, own
 /// packets on all lanes, bytes on a usable lane on average. Its other lanes show nothing, so that
 /// no packet passes the trunk by.
@@ -23,6 +24,9 @@ struct alignas(64) PortView {
   std::atomic<std::uint32_t> queued_own{0};
   /// Bytes of packets in the link's queue; told only where hops are chosen by it (N8).
   std::atomic<std::uint64_t> queued_bytes{0};
+  /// The shard to which packets for the port are passed, and those that came in on it go back: it
+  /// has the port's link, or is about to get it (Shard::put_link).
+  std::atomic<std::uint8_t> owner{0};
 };
 
 /// The views of all ports of a node.

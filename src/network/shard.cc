@@ -57,6 +57,7 @@ Shard::Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner)
       owner_(owner),
       links_(node.config().ports.size()),
       by_queue_(node.config().hop_choice == HopChoice::kShortestQueue) {
+  ports_.reserve(links_.size());
   for (const PortConfig& port : node.config().ports) {
     if (port.shard != id) continue;
     ports_.push_back(port.link.port);
@@ -164,6 +165,26 @@ void Shard::from_shard(Buffer* packet, Time now) {
   }
 }
 
+// ---- moves ----
+
+std::unique_ptr<link::Link> Shard::take_link(PortId port) {
+  std::unique_ptr<link::Link> link = std::move(links_[port.value()]);
+  counters_.passed_out.add(std::uint64_t{link->queued()} + link->unacknowledged());
+  ports_.erase(std::find(ports_.begin(), ports_.end(), port));
+  find_deadline();
+  return link;
+}
+
+void Shard::put_link(std::unique_ptr<link::Link> link, Time now) {
+  now_ = now;
+  const PortId port = link->config().port;
+  counters_.passed_in.add(std::uint64_t{link->queued()} + link->unacknowledged());
+  link->rebind(*this);
+  links_[port.value()] = std::move(link);
+  ports_.insert(std::upper_bound(ports_.begin(), ports_.end(), port), port);
+  find_deadline();
+}
+
 std::uint64_t Shard::held() const {
   std::uint64_t n = 0;
   for (const PortId port : ports_) {
@@ -177,7 +198,6 @@ std::uint64_t Shard::held() const {
 
 void Shard::packet_in(PortId port, Buffer* packet) {
   counters_.accepted.add();
-  packet->notes.home = id_;
   const Vc vc = packet->notes.ingress_vc;
   packet->notes.layer = vc.value() % kLayers;
   if (class_of(*packet) != vc.value() / kLayers) {  // N1
@@ -304,7 +324,7 @@ void Shard::queue(Buffer* packet, Hop hop) {
   packet->notes.egress_vc = hop.vc;
   if (links_[hop.port.value()] == nullptr) {
     counters_.passed_out.add();
-    owner_.pass(node_.config().ports[hop.port.value()].shard, packet);
+    owner_.pass(node_.owner(hop.port), packet);
     return;
   }
   PortId port = hop.port;
@@ -459,14 +479,14 @@ void Shard::make_error(EchoType type, const Buffer& dropped) {
 
 /// A packet is done with: its cells are free (L20), its buffer goes back to its pool.
 void Shard::finish(Buffer* packet) {
-  if (packet->notes.home != id_) {
+  const PortId ingress = packet->notes.ingress;
+  link::Link* const link = ingress == kNoPort ? nullptr : links_[ingress.value()].get();
+  if (link != nullptr) {
+    link->release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
+  } else if (ingress != kNoPort || packet->notes.home != id_) {
     packet->notes.returning = true;
-    owner_.pass(packet->notes.home, packet);
+    owner_.pass(ingress == kNoPort ? packet->notes.home : node_.owner(ingress), packet);
     return;
-  }
-  if (packet->notes.ingress != kNoPort) {
-    links_[packet->notes.ingress.value()]->release(packet->notes.ingress_vc,
-                                                   packet->notes.ingress_cells, now_);
   }
   give_back(packet);
 }

@@ -7,14 +7,11 @@
 namespace mtl::runtime {
 
 ShardLoop::ShardLoop(network::Shard& shard, LoopOwner* owner) : shard_(shard), owner_(owner) {
-  std::size_t ports = 0;
-  for (const PortId port : shard.ports()) {
-    ports = std::max(ports, std::size_t{port.value()} + 1);
-  }
-  slots_.resize(ports);
-  for (const PortId port : shard.ports()) {
-    slots_[port.value()].id = port;
-    slots_[port.value()].link = shard.link(port);
+  const std::size_t ports = shard.node().board().size();  // any of them may come here
+  for (std::size_t i = 0; i < ports; ++i) {
+    Slot& slot = slots_.emplace_back();
+    slot.id = PortId(static_cast<std::uint16_t>(i));
+    slot.link = shard.link(slot.id);
   }
   active_.reserve(ports);
   media_.reserve(ports);
@@ -85,6 +82,36 @@ std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<ph
   return pacer;
 }
 
+ShardLoop::MovingPort ShardLoop::take(PortId port) {
+  Slot& slot = slots_[port.value()];
+  MovingPort moving;
+  moving.link = shard_.take_link(port);
+  moving.medium = std::exchange(slot.medium, nullptr);
+  moving.carrier = std::exchange(slot.carrier, false);
+  moving.impairment = std::move(slot.impairment);
+  moving.pacer = std::move(slot.pacer);
+  slot.link = nullptr;
+  slot.held = false;
+  renew_active();
+  renew_plain();
+  return moving;
+}
+
+void ShardLoop::put(MovingPort moving, Time now) {
+  const PortId port = moving.link->config().port;
+  Slot& slot = slots_[port.value()];
+  slot.link = moving.link.get();
+  slot.medium = moving.medium;
+  slot.carrier = moving.carrier;
+  slot.impairment = std::move(moving.impairment);
+  slot.pacer = std::move(moving.pacer);
+  slot.keeps = slot.medium != nullptr && !slot.medium->traits().lossy;
+  slot.empty = 0;
+  renew_active();
+  renew_plain();
+  shard_.put_link(std::move(moving.link), now);
+}
+
 bool ShardLoop::rests(std::size_t active) const {
   const Slot& slot = *active_[active];
   return busy_ && slot.empty >= kRestAfter && slot.keeps && slot.impairment == nullptr &&
@@ -126,18 +153,23 @@ bool ShardLoop::receive(Slot& slot, Time now, Watch& watch) {
   return busy || n > 0;
 }
 
+unsigned ShardLoop::take_ring(BufferRing& ring, std::size_t most, Time now) {
+  Buffer* buffer = nullptr;
+  unsigned n = 0;
+  for (; n < most && ring.pop(buffer); ++n) shard_.from_shard(buffer, now);
+  return n;
+}
+
 template <class Watch>
 bool ShardLoop::take_rings(Time now, Watch& watch) {
   unsigned taken = 0;
-  for (BufferRing* ring : rings_) {
-    Buffer* buffer = nullptr;
-    for (unsigned i = 0; i < kRingBudget && ring->pop(buffer); ++i) {
-      shard_.from_shard(buffer, now);
-      ++taken;
-    }
-  }
+  for (BufferRing* ring : rings_) taken += take_ring(*ring, kRingBudget, now);
   watch.lap(Stage::kRings, taken);
   return taken > 0;
+}
+
+void ShardLoop::take_in(Time now) {
+  for (BufferRing* ring : rings_) take_ring(*ring, ring->size(), now);
 }
 
 template <class Watch>

@@ -78,6 +78,20 @@ class ShardLoop {
   /// Replaces the pacer of a port (nullptr: none) and returns the former. It stays with the port
   /// across attachments.
   std::unique_ptr<phy::Pacer> set_pacer(PortId port, std::unique_ptr<phy::Pacer> pacer);
+  /// A port on its way from one loop to another: its link and all that goes with it.
+  struct MovingPort {
+    std::unique_ptr<link::Link> link;
+    phy::Port* medium = nullptr;
+    bool carrier = false;
+    std::unique_ptr<phy::Impairment> impairment;
+    std::unique_ptr<phy::Pacer> pacer;
+  };
+  /// Takes a port away, for put() of another loop of the node. Nothing of it changes: the link does
+  /// not notice. Shard tells the order of a move; take_in() is part of it.
+  MovingPort take(PortId port);
+  void put(MovingPort port, Time now);
+  /// Takes in all that other shards have passed until now, however much.
+  void take_in(Time now);
   /// A ring from another shard, which outlives the loop.
   void add_ring(BufferRing& ring) { rings_.push_back(&ring); }
 
@@ -133,6 +147,7 @@ class ShardLoop {
   bool rests(std::size_t active) const;
   bool look_at_carrier(Slot& slot, Time now);
   bool receive_impaired(Slot& slot, std::span<Buffer* const> frames, Time now);
+  unsigned take_ring(BufferRing& ring, std::size_t most, Time now);
   template <class Watch>
   bool take_rings(Time now, Watch& watch);
   template <class Watch>
@@ -148,7 +163,7 @@ class ShardLoop {
 
   network::Shard& shard_;
   LoopOwner* owner_;
-  std::vector<Slot> slots_;        ///< by port id; of other shards' ports: no link
+  std::vector<Slot> slots_;        ///< by port; of other shards' ports: no link
   std::vector<Slot*> active_;      ///< those with a medium
   std::size_t first_ = 0;          ///< of active_: who is pulled from first, by turns
   std::vector<phy::Port*> media_;  ///< of active_

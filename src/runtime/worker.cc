@@ -16,7 +16,7 @@ Worker::Worker(const IdleConfig& idle, ShardLoop& loop, const Clock& clock, Gate
     : loop_(loop), clock_(clock), gate_(gate), idle_(idle), ticks_([&clock] {
         return clock.ticks();
       }) {
-  sleeper_.reserve(loop.shard().ports().size());
+  sleeper_.reserve(loop.shard().node().board().size());
 }
 
 void Worker::stop() {

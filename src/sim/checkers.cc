@@ -335,12 +335,10 @@ void Checkers::check_end() {
   check_credits();
   ledger_.close();
   for (std::uint32_t n = 0; n < fabric_->nodes(); ++n) {
-    for (const auto& host : fabric_->node(n).shards()) {
-      if (host->in_use() == 0) continue;
-      violations_.add("leak", fmt::format("node {} shard {}: {} buffers are out and nothing is "
-                                          "left to be done",
-                                          n, host->id().value(), host->in_use()));
-    }
+    if (fabric_->node(n).in_use() == 0) continue;
+    violations_.add("leak",
+                    fmt::format("node {}: {} buffers are out and nothing is left to be done", n,
+                                fabric_->node(n).in_use()));
   }
   summary_.packets += ledger_.size();
   summary_.copies += ledger_.copies();

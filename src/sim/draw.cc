@@ -310,6 +310,31 @@ void draw_faults(Draw& draw, const Style& style, Random random) {
   draw.traffic.bad_crc_ppm = random.chance(300'000) ? 10'000 : 0;
 }
 
+void draw_moves(Draw& draw, Random random) {
+  const auto end = static_cast<std::uint64_t>(nanos(draw.faults_end));
+  for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
+    NodePlan& node = draw.plan.nodes[n];
+    if (node.config.shards == 1 || random.chance(300'000)) continue;
+    // Rings are slow against the steps of a move: what is in them must not be overtaken.
+    node.ring_delay = draw_duration(random, Duration(1), microseconds(50));
+    if (random.chance(500'000)) {
+      node.move_delay = draw_duration(random, Duration(1), microseconds(200));
+    }
+    const std::uint64_t count = random.log_between(1, 16);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      Move move;
+      move.at = Time(Duration(static_cast<std::int64_t>(random.below(end))));
+      move.node = n;
+      move.to = ShardId(static_cast<std::uint8_t>(random.below(node.config.shards)));
+      const std::uint64_t ports = node.config.ports.size();
+      move.ports.push_back(PortId(static_cast<std::uint16_t>(random.below(ports))));
+      const PortId other(static_cast<std::uint16_t>(random.below(ports)));
+      if (random.chance(300'000) && other != move.ports.front()) move.ports.push_back(other);
+      draw.moves.push_back(std::move(move));
+    }
+  }
+}
+
 }  // namespace
 
 Draw draw_run(Kind kind, const Random& seed, bool faults) {
@@ -324,6 +349,7 @@ Draw draw_run(Kind kind, const Random& seed, bool faults) {
   draw_trunks(draw, seed.stream("trunks"));
   draw.faults_end = Time(milliseconds(5));
   if (faults) draw_faults(draw, style, seed.stream("faults"));
+  draw_moves(draw, seed.stream("moves"));
   draw_traffic(draw, style, seed.stream("traffic"));
   Random random = seed.stream("rest");
   draw.traffic.echo_ppm = random.chance(300'000) ? 50'000 : 0;

@@ -34,6 +34,14 @@ struct Fault {
   phy::ImpairmentConfig impairment;
 };
 
+/// Ports that are moved to another shard of their node: no fault, and nobody is to notice.
+struct Move {
+  Time at{};
+  std::uint32_t node = 0;
+  std::vector<PortId> ports;
+  ShardId to;
+};
+
 /// What the sources of a run send.
 struct Traffic {
   std::vector<std::uint32_t> packets;  ///< by node
@@ -56,6 +64,7 @@ struct Draw {
   FabricPlan plan;
   Traffic traffic;
   std::vector<Fault> faults;
+  std::vector<Move> moves;
   phy::ImpairmentConfig background;  ///< of all wires, both ways, while the faults last
   Time faults_end{};
   Order order = Order::kUnchangedPaths;

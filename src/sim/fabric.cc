@@ -77,22 +77,17 @@ void Fabric::boot_node(std::uint32_t index) {
 void Fabric::set_enabled(PortRef port, bool enabled) {
   NodeHost& node = *nodes_[port.node];
   node.slot(port.port).enabled = enabled;
-  if (!node.running()) return;
-  if (enabled) {
-    node.shard_of(port.port).enable(port.port, now());
-  } else {
-    node.shard_of(port.port).disable(port.port, now());
-  }
+  if (node.running()) node.enable(port.port, enabled, now());
 }
 
 void Fabric::frame_in(PortRef end, const Buffer& frame, Time now) {
   NodeHost& node = *nodes_[end.node];
-  if (node.running()) node.shard_of(end.port).frame_in(end.port, frame, now);
+  if (node.running()) node.frame_in(end.port, frame, now);
 }
 
 void Fabric::room_again(PortRef end, Time now) {
   NodeHost& node = *nodes_[end.node];
-  if (node.running()) node.shard_of(end.port).room_again(now);
+  if (node.running()) node.room_again(end.port, now);
 }
 
 // Several causes may take the carrier; it is back when none is left.
@@ -102,7 +97,7 @@ void Fabric::carrier_changed(PortRef end, bool carrier, Time now) {
   const bool had = lost == 0;
   lost = carrier ? lost - 1 : lost + 1;
   const bool has = lost == 0;
-  if (had != has && node.running()) node.shard_of(end.port).set_carrier(end.port, has, now);
+  if (had != has && node.running()) node.set_carrier(end.port, has, now);
 }
 
 bool Fabric::all_usable() const {
@@ -118,9 +113,7 @@ bool Fabric::all_usable() const {
 std::uint32_t Fabric::in_use() const {
   std::uint32_t n = 0;
   for (const auto& node : nodes_) {
-    for (const auto& shard : node->shards()) {
-      if (shard->running()) n += shard->in_use();
-    }
+    if (node->running()) n += node->in_use();
   }
   return n;
 }
@@ -160,10 +153,12 @@ std::string Fabric::dump() const {
       for (std::uint8_t v = 0; v < kVcs; ++v) idle = idle && link.occupied(Vc{v}) == 0;
       if (!idle) text += describe(node->index(), port, node->slots()[i], link);
     }
+    if (node->in_use() == 0) continue;
+    text += fmt::format("node {}: {} buffers out\n", node->index(), node->in_use());
     for (const auto& shard : node->shards()) {
-      if (shard->in_use() == 0) continue;
-      text += fmt::format("node {} shard {}: {} buffers out, {} delivered and not consumed\n",
-                          node->index(), shard->id().value(), shard->in_use(), shard->waiting());
+      if (shard->waiting() == 0) continue;
+      text += fmt::format("node {} shard {}: {} delivered and not consumed\n", node->index(),
+                          shard->id().value(), shard->waiting());
     }
   }
   return text;

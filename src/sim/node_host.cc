@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kTimers = 0;
 constexpr std::uint64_t kRings = 1;
 constexpr std::uint64_t kConsume = 2;  // | slot << 2 | life << 34
+constexpr std::uint64_t kTake = 0;     // steps of a move, | life << 1
+constexpr std::uint64_t kPut = 1;
 // Buffers beyond the capacity: a frame being looked at while every credit is out.
 constexpr std::uint32_t kReceiveReserve = 4;
 // A restarted node does not know its last epoch and would meet it again in one of 254 cases; what
@@ -29,7 +31,43 @@ bool is_network_drop(Drop reason) {
   return info(reason).layer == DropLayer::kNetwork;
 }
 
+// The most packets that the credits can stand for: the shortest ones.
+std::uint32_t packets_received(const link::Config& link) {
+  const std::uint16_t least = link::CellSize(link.cell).cells(link::kMinPacket);
+  std::uint32_t packets = 0;
+  for (const std::uint16_t capacity : link.capacity) packets += capacity / least;
+  return packets;
+}
+
+std::uint32_t frame_room(const link::Config& link) {
+  return link.mtu + static_cast<std::uint32_t>(link::kFrameHeader + link::kVlanTag);
+}
+
 }  // namespace
+
+PortPool::PortPool(NodeHost& node, const link::Config& link)
+    : node_(node),
+      port_(link.port),
+      pool_(packets_received(link) + kReceiveReserve, frame_room(link), this) {}
+
+void PortPool::given(const Buffer& buffer) {
+  ShardHost* const active = node_.active();
+  if (active == nullptr) return;
+  if (active == node_.shard_of(port_)) {
+    active->attribute(buffer);
+    return;
+  }
+  node_.context().watcher.broken(
+      "pool_of_another", fmt::format("node {}: shard {} gave to the pool of port {}, which it has "
+                                     "not",
+                                     node_.index(), active->id().value(), port_.value()));
+}
+
+void PortPool::misgiven(const Buffer&) {
+  node_.context().watcher.broken(
+      "misgiven", fmt::format("node {} port {}: a buffer given back that is not out", node_.index(),
+                              port_.value()));
+}
 
 ShardHost::ShardHost(NodeHost& node, ShardId id, Random random)
     : node_(node),
@@ -39,45 +77,20 @@ ShardHost::ShardHost(NodeHost& node, ShardId id, Random random)
       timers_(node.context().queue, *this, kTimers),
       rings_(node.context().queue, *this, kRings) {}
 
-void ShardHost::make_pools() {
-  std::uint32_t buffers = 0;
-  std::uint32_t room = 0;
-  for (const network::PortConfig& port : node_.plan().config.ports) {
-    if (port.shard != id_) continue;
-    // The most packets that the credits can stand for: the shortest ones.
-    const std::uint16_t least = link::CellSize(port.link.cell).cells(link::kMinPacket);
-    for (const std::uint16_t capacity : port.link.capacity) buffers += capacity / least;
-    room = std::max<std::uint32_t>(room, port.link.mtu);
-  }
-  const auto frame = static_cast<std::uint32_t>(link::kFrameHeader + link::kVlanTag);
-  PoolWatcher* watcher = this;  // make_unique does not see the private base
-  receive_pool_ = std::make_unique<CheckedPool>(buffers + kReceiveReserve, room + frame, watcher);
-  own_pool_ =
-      std::make_unique<CheckedPool>(node_.plan().own_buffers, node_.plan().own_room, watcher);
-}
-
 void ShardHost::boot(Time now) {
   ++life_;
   now_ = now;
   attributed_.fill(0);
   paused_ = false;
-  make_pools();
+  PoolWatcher* const watcher = this;  // make_unique does not see the private base
+  own_pool_ =
+      std::make_unique<CheckedPool>(node_.plan().own_buffers, node_.plan().own_room, watcher);
   network::ShardOwner& owner = *this;
   shard_ = std::make_unique<network::Shard>(node_.node(), id_, *own_pool_, owner);
 }
 
-void ShardHost::report_lost(const CheckedPool& pool) {
-  pool.for_each_in_use([&](const Buffer& buffer) {
-    // What was delivered has arrived, even if its buffer is not free yet.
-    if (std::find(waiting_.begin(), waiting_.end(), &buffer) == waiting_.end()) {
-      node_.context().watcher.lost(node_.index(), buffer);
-    }
-  });
-}
-
-void ShardHost::report_lost() {
-  report_lost(*receive_pool_);
-  report_lost(*own_pool_);
+bool ShardHost::was_delivered(const Buffer& buffer) const {
+  return std::find(waiting_.begin(), waiting_.end(), &buffer) != waiting_.end();
 }
 
 void ShardHost::halt() {
@@ -85,6 +98,7 @@ void ShardHost::halt() {
     for (const Passed& passed : ring.queue) give_back(passed.buffer);
     ring.queue.clear();
   }
+  while (!kept_.empty()) give_back(kept_.pop());
   for (Buffer* buffer : waiting_) {
     if (buffer != nullptr) give_back(buffer);
   }
@@ -123,12 +137,12 @@ void ShardHost::set_carrier(PortId port, bool carrier, Time now) {
 
 void ShardHost::frame_in(PortId port, const Buffer& frame, Time now) {
   FabricContext& context = node_.context();
-  Buffer* buffer = receive_pool_->take();
+  CheckedPool& pool = node_.pool(port);
+  Buffer* buffer = pool.take();
   if (buffer == nullptr || frame.length > buffer->tailroom) {
     context.watcher.broken(
-        "no_buffer",
-        fmt::format("node {} port {}: no buffer for a frame of {} bytes; {} in use", node_.index(),
-                    port.value(), frame.length, receive_pool_->in_use()));
+        "no_buffer", fmt::format("node {} port {}: no buffer for a frame of {} bytes; {} in use",
+                                 node_.index(), port.value(), frame.length, pool.in_use()));
     if (buffer != nullptr) give_back(buffer);
     return;
   }
@@ -206,19 +220,46 @@ void ShardHost::run_timers(Time now) {
                                  fmt::format("node {}: expire() does not end", node_.index()));
 }
 
-void ShardHost::run_ring(Time now) {
-  Time next = kNever;
-  for (Ring& ring : from_) {
-    while (!ring.queue.empty() && ring.queue.front().due <= now) {
-      Buffer* buffer = ring.queue.front().buffer;
-      ring.queue.pop_front();
-      begin(now);
-      shard_->from_shard(buffer, now);
-      settle(now);
-    }
-    if (!ring.queue.empty()) next = std::min(next, ring.queue.front().due);
+// Takes in what is due by `until`; when the next is due.
+Time ShardHost::run_ring(Ring& ring, Time until, Time now) {
+  while (!ring.queue.empty() && ring.queue.front().due <= until) {
+    Buffer* buffer = ring.queue.front().buffer;
+    ring.queue.pop_front();
+    begin(now);
+    shard_->from_shard(buffer, now);
+    settle(now);
   }
+  return ring.queue.empty() ? kNever : ring.queue.front().due;
+}
+
+void ShardHost::run_rings(Time now) {
+  Time next = kNever;
+  for (Ring& ring : from_) next = std::min(next, run_ring(ring, now, now));
   rings_.set(next);
+}
+
+void ShardHost::take_in(Time now) {
+  for (Ring& ring : from_) run_ring(ring, kNever, now);
+}
+
+std::vector<std::unique_ptr<link::Link>> ShardHost::take_links(std::span<const PortId> ports,
+                                                               Time now) {
+  std::vector<std::unique_ptr<link::Link>> links;
+  begin(now);
+  for (const PortId port : ports) links.push_back(shard_->take_link(port));
+  settle(now);
+  return links;
+}
+
+void ShardHost::put_links(std::vector<std::unique_ptr<link::Link>> links, Time now) {
+  begin(now);
+  for (auto& link : links) shard_->put_link(std::move(link), now);
+  settle(now);
+  for (std::uint32_t n = kept_.size(); n > 0; --n) {  // before all else
+    begin(now);
+    shard_->from_shard(kept_.pop(), now);
+    settle(now);
+  }
 }
 
 void ShardHost::consume(std::uint64_t what, Time now) {
@@ -252,7 +293,7 @@ void ShardHost::on_event(Time now, std::uint64_t what) {
       break;
     case kRings:
       rings_.fired();
-      if (running()) run_ring(now);
+      if (running()) run_rings(now);
       break;
     default:
       if (running()) consume(what, now);
@@ -289,6 +330,10 @@ void ShardHost::answered(const Buffer& request, PortId, Vc) {
 
 void ShardHost::pass(ShardId to, Buffer* buffer) {
   if (buffer->notes.returning) attribute(*buffer);
+  if (to == id_) {
+    kept_.push(buffer);
+    return;
+  }
   ShardHost& target = *node_.shards()[to.value()];
   Ring& ring = target.from_[id_.value()];
   const auto longest = static_cast<std::uint64_t>(node_.plan().ring_delay.count());
@@ -351,7 +396,12 @@ void ShardHost::misgiven(const Buffer&) {
 }
 
 NodeHost::NodeHost(std::uint32_t index, NodePlan plan, FabricContext context, Random random)
-    : index_(index), plan_(std::move(plan)), context_(context), slots_(plan_.config.ports.size()) {
+    : index_(index),
+      plan_(std::move(plan)),
+      context_(context),
+      random_(random.stream("moves")),
+      slots_(plan_.config.ports.size()),
+      between_(slots_.size()) {
   for (std::size_t i = 0; i < plan_.config.shards; ++i) {
     const ShardId id(static_cast<std::uint8_t>(i));
     shards_.push_back(std::make_unique<ShardHost>(*this, id, random.stream("shard", i)));
@@ -360,6 +410,10 @@ NodeHost::NodeHost(std::uint32_t index, NodePlan plan, FabricContext context, Ra
 
 void NodeHost::boot(Time now) {
   node_ = std::make_unique<network::Node>(plan_.config);
+  pools_.clear();
+  for (const network::PortConfig& port : plan_.config.ports) {
+    pools_.push_back(std::make_unique<PortPool>(*this, port.link));
+  }
   for (PortSlot& slot : slots_) {
     slot.pulled.fill(0);
     slot.given = 0;
@@ -368,22 +422,156 @@ void NodeHost::boot(Time now) {
   set_routes(plan_.routes);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const PortId port(static_cast<std::uint16_t>(i));
-    if (slots_[i].carrier_lost == 0) shard_of(port).set_carrier(port, true, now);
-    if (slots_[i].enabled) shard_of(port).enable(port, now);
+    if (slots_[i].carrier_lost == 0) set_carrier(port, true, now);
+    if (slots_[i].enabled) enable(port, true, now);
   }
 }
 
 void NodeHost::halt() {
   context_.watcher.retiring(*this);
   // First all are asked: a shard that ends gives back buffers of the others' too.
-  for (const auto& shard : shards_) shard->report_lost();
+  for (const auto& shard : shards_) report_lost(shard->own_pool());
+  for (const auto& port : pools_) report_lost(port->pool());
+  ++life_;  // the move that is under way comes to nothing
+  moving_.clear();
+  for (Between& between : between_) between = {};
   for (const auto& shard : shards_) shard->halt();
-  for (const auto& shard : shards_) {
-    if (shard->in_use() == 0) continue;
-    context_.watcher.broken("leak", fmt::format("node {} shard {}: {} buffers out after its end",
-                                                index_, shard->id().value(), shard->in_use()));
+  if (in_use() != 0) {
+    context_.watcher.broken("leak",
+                            fmt::format("node {}: {} buffers out after its end", index_, in_use()));
   }
   node_.reset();
+}
+
+void NodeHost::report_lost(const CheckedPool& pool) {
+  pool.for_each_in_use([&](const Buffer& buffer) {
+    // What was delivered has arrived, even if its buffer is not free yet.
+    const bool arrived = std::any_of(shards_.begin(), shards_.end(), [&](const auto& shard) {
+      return shard->was_delivered(buffer);
+    });
+    if (!arrived) context_.watcher.lost(index_, buffer);
+  });
+}
+
+std::uint32_t NodeHost::in_use() const {
+  std::uint32_t n = 0;
+  for (const auto& shard : shards_) n += shard->in_use();
+  for (const auto& port : pools_) n += port->pool().in_use();
+  return n;
+}
+
+// --- ports, wherever they are ---
+
+ShardHost* NodeHost::shard_of(PortId port) {
+  for (const auto& shard : shards_) {
+    if (shard->shard().link(port) != nullptr) return shard.get();
+  }
+  return nullptr;
+}
+
+void NodeHost::enable(PortId port, bool enabled, Time now) {
+  ShardHost* const shard = shard_of(port);
+  if (shard == nullptr) return;  // put() sees to it
+  if (enabled) {
+    shard->enable(port, now);
+  } else {
+    shard->disable(port, now);
+  }
+}
+
+void NodeHost::set_carrier(PortId port, bool carrier, Time now) {
+  if (ShardHost* const shard = shard_of(port)) shard->set_carrier(port, carrier, now);
+}
+
+void NodeHost::frame_in(PortId port, const Buffer& frame, Time now) {
+  if (ShardHost* const shard = shard_of(port)) {
+    shard->frame_in(port, frame, now);
+    return;
+  }
+  const auto bytes = frame.bytes();
+  between_[port.value()].frames.emplace_back(bytes.begin(), bytes.end());
+}
+
+void NodeHost::room_again(PortId port, Time now) {
+  if (ShardHost* const shard = shard_of(port)) shard->room_again(now);
+}
+
+// --- moves ---
+
+bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now) {
+  if (!running() || !moving_.empty()) return false;
+  from_ = node_->owner(ports.front());
+  if (from_ == to) return false;
+  std::erase_if(ports, [this](PortId port) { return node_->owner(port) != from_; });
+  add_lanes(ports);
+  moving_ = std::move(ports);
+  to_ = to;
+  for (const PortId port : moving_) node_->set_owner(port, to_);
+  if (context_.log.on()) {
+    context_.log.line(now, fmt::format("node {} moves {} ports, {} first, to shard {}", index_,
+                                       moving_.size(), moving_.front().value(), to_.value()));
+  }
+  step_later(kTake, now);
+  return true;
+}
+
+void NodeHost::add_lanes(std::vector<PortId>& ports) const {
+  const std::vector<PortId> named = ports;
+  for (const PortId port : named) {
+    const network::Trunk* const trunk = node_->place(port).trunk;
+    if (trunk == nullptr) continue;
+    for (const network::Trunk::Lane& lane : trunk->lanes()) {
+      if (std::find(ports.begin(), ports.end(), lane.port) == ports.end()) {
+        ports.push_back(lane.port);
+      }
+    }
+  }
+}
+
+void NodeHost::step_later(std::uint64_t step, Time now) {
+  const auto longest = static_cast<std::uint64_t>(plan_.move_delay.count());
+  const Duration delay(static_cast<std::int64_t>(random_.between(0, longest)));
+  context_.queue.at(now + delay, *this, step | std::uint64_t{life_} << 1);
+}
+
+void NodeHost::on_event(Time now, std::uint64_t what) {
+  if (what >> 1 != life_) return;
+  if ((what & 1) == kTake) {
+    take(now);
+    step_later(kPut, now);
+  } else {
+    for (const auto& shard : shards_) shard->take_in(now);
+    put(now);
+  }
+}
+
+void NodeHost::take(Time now) {
+  ShardHost& shard = *shards_[from_.value()];
+  shard.take_in(now);
+  std::vector<std::unique_ptr<link::Link>> links = shard.take_links(moving_, now);
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    between_[moving_[i].value()].link = std::move(links[i]);
+  }
+}
+
+void NodeHost::put(Time now) {
+  std::vector<std::unique_ptr<link::Link>> links;
+  for (const PortId port : moving_) links.push_back(std::move(between_[port.value()].link));
+  shards_[to_.value()]->put_links(std::move(links), now);
+  for (const PortId port : std::exchange(moving_, {})) {
+    const Between between = std::exchange(between_[port.value()], {});
+    const PortSlot& slot = slots_[port.value()];
+    if (link(port)->carrier() != (slot.carrier_lost == 0)) {
+      set_carrier(port, slot.carrier_lost == 0, now);
+    }
+    if (link(port)->enabled() != slot.enabled) enable(port, slot.enabled, now);
+    for (std::vector<std::byte> bytes : between.frames) {
+      Buffer frame;
+      frame.data = bytes.data();
+      frame.length = static_cast<std::uint32_t>(bytes.size());
+      frame_in(port, frame, now);
+    }
+  }
 }
 
 void NodeHost::set_routes(const std::vector<network::Route>& routes) {
@@ -399,7 +587,10 @@ void NodeHost::set_routes(const std::vector<network::Route>& routes) {
 
 const link::Link* NodeHost::link(PortId port) const {
   if (!running()) return nullptr;
-  return shards_[plan_.config.ports[port.value()].shard.value()]->shard().link(port);
+  for (const auto& shard : shards_) {
+    if (const link::Link* link = shard->shard().link(port)) return link;
+  }
+  return between_[port.value()].link.get();
 }
 
 }  // namespace mtl::sim

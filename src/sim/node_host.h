@@ -62,6 +62,7 @@ struct NodePlan {
   std::uint32_t consume_later_ppm = 0;  ///< deliveries that stay in the buffer for a while
   Duration consume_delay{0};            ///< up to so long
   Duration ring_delay{0};               ///< between shards, up to so long
+  Duration move_delay{0};               ///< of each step of a move of a port, up to so long
   std::uint32_t leak_ppm = 0;           ///< deliveries never released: for tests of the checkers
 };
 
@@ -78,6 +79,23 @@ struct PortSlot {
   std::uint64_t given = 0;                           ///< frames given to the link since then
 };
 
+/// Where the frames go that a port receives: a pool of its own, which moves with it from shard to
+/// shard.
+class PortPool final : private PoolWatcher {
+ public:
+  PortPool(NodeHost& node, const link::Config& link);
+  CheckedPool& pool() { return pool_; }
+  const CheckedPool& pool() const { return pool_; }
+
+ private:
+  void given(const Buffer& buffer) override;
+  void misgiven(const Buffer& buffer) override;
+
+  NodeHost& node_;
+  PortId port_;
+  CheckedPool pool_;
+};
+
 /// A shard with all that a worker would give it: buffers, time, the ports' wires, rings to the
 /// other shards, an owner that takes deliveries.
 class ShardHost final : private network::ShardOwner, private EventTarget, private PoolWatcher {
@@ -85,9 +103,9 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   ShardHost(NodeHost& node, ShardId id, Random random);
 
   void boot(Time now);
-  /// Tells the watcher of every packet inside.
-  void report_lost();
-  /// Destroys the shard. Its pools stay, so that in_use() tells what leaked.
+  /// What was delivered here and is not free yet.
+  bool was_delivered(const Buffer& buffer) const;
+  /// Destroys the shard. Its pool stays, so that in_use() tells what leaked.
   void halt();
   bool running() const { return shard_ != nullptr; }
 
@@ -98,10 +116,17 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   void frame_in(PortId port, const Buffer& frame, Time now);
   /// The wire of a port has room again.
   void room_again(Time now);
+  /// Takes in everything that other shards have passed.
+  void take_in(Time now);
+  /// The steps of a move (network::Shard).
+  std::vector<std::unique_ptr<link::Link>> take_links(std::span<const PortId> ports, Time now);
+  void put_links(std::vector<std::unique_ptr<link::Link>> links, Time now);
   /// A buffer for submit(); nullptr when none is left.
   Buffer* take_own() { return own_pool_->take(); }
   /// As Shard::submit(); on kQueueFull the buffer goes back to the pool.
   network::Submit submit(Buffer* packet, Time now);
+  /// A drop that was counted and not told of is that of `buffer`, which the shard lets go.
+  void attribute(const Buffer& buffer);
   /// Deliveries wait until resume().
   void pause() { paused_ = true; }
   void resume(Time now);
@@ -109,8 +134,9 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   const network::Shard& shard() const { return *shard_; }
   const NodeHost& node() const { return node_; }
   ShardId id() const { return id_; }
-  /// Buffers out of the pools: received, and the node's own.
-  std::uint32_t in_use() const { return receive_pool_->in_use() + own_pool_->in_use(); }
+  const CheckedPool& own_pool() const { return *own_pool_; }
+  /// Buffers of the node's own out of the shard's pool.
+  std::uint32_t in_use() const { return own_pool_->in_use(); }
   /// Delivered and not yet consumed.
   std::uint32_t waiting() const { return waiting_count_; }
 
@@ -139,22 +165,20 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   void begin(Time now);
   void end();
   void pull(PortId port, Time now);
-  void make_pools();
   void run_timers(Time now);
-  void run_ring(Time now);
+  void run_rings(Time now);
+  Time run_ring(Ring& ring, Time until, Time now);
   void consume(std::uint64_t what, Time now);
   void settle(Time now);
   std::optional<Drop> new_drop();
-  void attribute(const Buffer& buffer);
-  void report_lost(const CheckedPool& pool);
 
   NodeHost& node_;
   ShardId id_;
   Random random_;
-  std::unique_ptr<CheckedPool> receive_pool_;
   std::unique_ptr<CheckedPool> own_pool_;
   std::unique_ptr<network::Shard> shard_;
   std::vector<Ring> from_;        ///< by shard that passes
+  BufferQueue kept_;              ///< for a port that is on its way here
   std::deque<Buffer*> at_once_;   ///< delivered, to be released in this event
   std::vector<Buffer*> waiting_;  ///< delivered, to be released later; nullptr: a free slot
   std::vector<std::uint32_t> free_slots_;
@@ -176,7 +200,7 @@ struct FabricContext {
 };
 
 /// A node of the fabric through all its lives.
-class NodeHost {
+class NodeHost final : private EventTarget {
  public:
   NodeHost(std::uint32_t index, NodePlan plan, FabricContext context, Random random);
 
@@ -185,6 +209,11 @@ class NodeHost {
   /// The node is gone, with everything in it.
   void halt();
   bool running() const { return node_ != nullptr; }
+
+  /// Moves ports of one shard to another, with the other lanes of their trunks, as a daemon does,
+  /// in steps with some time between. Does nothing, and says so, unless the node runs, no move is
+  /// under way, and the first port is elsewhere.
+  bool move(std::vector<PortId> ports, ShardId to, Time now);
 
   /// Replaces the routes of the running node.
   void set_routes(const std::vector<network::Route>& routes);
@@ -195,25 +224,53 @@ class NodeHost {
   network::Node& node() { return *node_; }
   const network::Node& node() const { return *node_; }
   std::span<const std::unique_ptr<ShardHost>> shards() const { return shards_; }
-  ShardHost& shard_of(PortId port) {
-    return *shards_[plan_.config.ports[port.value()].shard.value()];
-  }
+  /// The shard that has the port; nullptr while it is between two.
+  ShardHost* shard_of(PortId port);
+  /// What happens to a port of the running node; while it is between two shards, it waits.
+  void enable(PortId port, bool enabled, Time now);
+  void set_carrier(PortId port, bool carrier, Time now);
+  void frame_in(PortId port, const Buffer& frame, Time now);
+  void room_again(PortId port, Time now);
+  CheckedPool& pool(PortId port) { return pools_[port.value()]->pool(); }
+  /// Buffers out of all pools: received, and the node's own.
+  std::uint32_t in_use() const;
   std::span<PortSlot> slots() { return slots_; }
   std::span<const PortSlot> slots() const { return slots_; }
   PortSlot& slot(PortId port) { return slots_[port.value()]; }
   const PortSlot& slot(PortId port) const { return slots_[port.value()]; }
   /// The shard that is in a call, or nullptr: pools are for their own shard alone.
-  const ShardHost* active() const { return active_; }
-  void set_active(const ShardHost* shard) { active_ = shard; }
+  ShardHost* active() const { return active_; }
+  void set_active(ShardHost* shard) { active_ = shard; }
   /// The link of a port while the node runs, else nullptr.
   const link::Link* link(PortId port) const;
 
  private:
+  // EventTarget: the next step of the move
+  void on_event(Time now, std::uint64_t what) override;
+  void add_lanes(std::vector<PortId>& ports) const;
+  void step_later(std::uint64_t step, Time now);
+  void report_lost(const CheckedPool& pool);
+  void take(Time now);
+  void put(Time now);
+
   std::uint32_t index_;
   NodePlan plan_;
   FabricContext context_;
+  Random random_;
   std::vector<PortSlot> slots_;
-  const ShardHost* active_ = nullptr;
+  std::vector<std::unique_ptr<PortPool>> pools_;  ///< by port
+  ShardHost* active_ = nullptr;
+
+  // The move under way.
+  struct Between {
+    std::unique_ptr<link::Link> link;
+    std::deque<std::vector<std::byte>> frames;  ///< came in meanwhile
+  };
+  std::vector<PortId> moving_;  ///< empty: none
+  ShardId from_;
+  ShardId to_;
+  std::vector<Between> between_;  ///< by port
+  std::uint32_t life_ = 0;        ///< counts ends: tells steps of an earlier life
   std::unique_ptr<network::RouteTable> table_;
   std::unique_ptr<network::Node> node_;
   std::vector<std::unique_ptr<ShardHost>> shards_;

@@ -20,6 +20,7 @@ using std::chrono::seconds;
 constexpr std::uint64_t kFaultBegins = std::uint64_t{1} << 32;
 constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
 constexpr std::uint64_t kSource = std::uint64_t{3} << 32;
+constexpr std::uint64_t kMove = std::uint64_t{4} << 32;
 // How long a fabric may take to come to rest once all is well, in virtual time: hundreds of times
 // what its slowest timers and its traffic need.
 constexpr Duration kPatience = seconds(30);
@@ -48,6 +49,7 @@ class Run final : private EventTarget {
   void begin(const Fault& fault);
   void end(const Fault& fault);
   void end_all_faults();
+  void move(const Move& move, Time now);
   void send_burst(std::uint32_t node, Time now);
   enum class Sent { kYes, kRefused, kNotNow };
   Sent send_one(std::uint32_t node, Time now);
@@ -60,6 +62,7 @@ class Run final : private EventTarget {
   void pause_all(bool pause);
   bool at_rest() const;
   bool still() const;
+  std::uint64_t packets_taken() const;
   void finish();
   void note(std::string_view text, const Fault& fault);
 
@@ -79,6 +82,7 @@ RunResult Run::run() {
     schedule(draw_.faults[i].at, kFaultBegins | i);
     schedule(draw_.faults[i].at + draw_.faults[i].lasts, kFaultEnds | i);
   }
+  for (std::size_t i = 0; i < draw_.moves.size(); ++i) schedule(draw_.moves[i].at, kMove | i);
   for (std::uint32_t n = 0; n < left_.size(); ++n) {
     if (left_[n] != 0) schedule(draw_.traffic.start, kSource | n);
   }
@@ -121,6 +125,9 @@ void Run::on_event(Time now, std::uint64_t what) {
       break;
     case kFaultEnds:
       end(draw_.faults[index]);
+      break;
+    case kMove:
+      move(draw_.moves[index], now);
       break;
     default:
       send_burst(index, now);
@@ -197,6 +204,10 @@ void Run::end_all_faults() {
   for (std::size_t w = 0; w < fabric_->wires(); ++w) {
     for (std::size_t d = 0; d < 2; ++d) fabric_->wire(w).impair(d, {});
   }
+}
+
+void Run::move(const Move& move, Time now) {
+  if (fabric_->node(move.node).move(move.ports, move.to, now)) ++checkers_.summary().moves;
 }
 
 void Run::send_burst(std::uint32_t node, Time now) {
@@ -302,6 +313,19 @@ bool Run::at_rest() const {
   return sent && fabric_->in_use() == 0 && fabric_->all_usable();
 }
 
+// By links in order: what moves between two moments, at both of which nothing was under way.
+std::uint64_t Run::packets_taken() const {
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < fabric_->nodes(); ++i) {
+    const NodeHost& node = fabric_->node(i);
+    for (std::size_t p = 0; p < node.slots().size(); ++p) {
+      const link::Link* link = node.link(PortId(static_cast<std::uint16_t>(p)));
+      if (link != nullptr) n += link->counters().packets_in.get();
+    }
+  }
+  return n;
+}
+
 // Nothing unacknowledged, nothing on a wire: only what lacks credit or is not consumed stays.
 bool Run::still() const {
   if (!fabric_->all_usable()) return false;
@@ -337,9 +361,9 @@ void Run::look_at_rest() {
   while (queue_.now() < patience) {
     if (!advance(queue_.now() + milliseconds(1) + draw_.settle)) return;
     if (!still()) continue;
-    const std::uint64_t replays = checkers_.epoch();
+    const std::uint64_t epoch = checkers_.epoch(), taken = packets_taken();
     if (!advance(queue_.now() + draw_.settle)) return;
-    if (!still() || replays != checkers_.epoch()) continue;
+    if (!still() || epoch != checkers_.epoch() || taken != packets_taken()) continue;
     checkers_.check_credits();
     break;
   }

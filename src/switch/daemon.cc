@@ -107,6 +107,7 @@ class Daemon::Impl {
   void end_workers();
   [[noreturn]] void leave_without(const std::vector<unsigned>& stuck);
   std::vector<phy::MbufPool*> all_pools() const;
+  phy::MbufPoolConfig receive_pool_config() const;
 
   Plan plan_;
   std::string version_;
@@ -115,8 +116,8 @@ class Daemon::Impl {
   Bell bell_;
   runtime::Clock clock_;
   std::unique_ptr<phy::Eal> eal_;
-  std::vector<std::unique_ptr<phy::MbufPool>> receive_pools_;  ///< by worker
-  std::vector<std::unique_ptr<phy::MbufPool>> own_pools_;      ///< by worker
+  std::unique_ptr<phy::MbufPool> receive_pool_;
+  std::vector<std::unique_ptr<phy::MbufPool>> own_pools_;  ///< by worker
   std::unique_ptr<Media> media_;
   std::unique_ptr<NodeHost> host_;
   std::unique_ptr<NodeTarget> target_;
@@ -161,11 +162,10 @@ Result<void> Daemon::Impl::start() {
 Result<void> Daemon::Impl::start_eal() {
   phy::EalConfig config;
   config.huge_pages = plan_.runtime.huge_pages;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = phy::MbufPool::memory(receive_pool_config());
   for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
     config.workers.push_back(plan_.runtime.cpus.empty() ? phy::CpuList{}
                                                         : phy::CpuList{plan_.runtime.cpus[w]});
-    bytes += phy::MbufPool::memory({plan_.buffers.receive_by_worker[w], media_->room(), 1});
     bytes += phy::MbufPool::memory({BufferPlan::kOwn, media_->room(), 1});
   }
   const auto needed = static_cast<std::uint32_t>((bytes + kMebibyte - 1) / kMebibyte);
@@ -184,10 +184,10 @@ Result<void> Daemon::Impl::start_eal() {
 }
 
 Result<void> Daemon::Impl::make_pools() {
+  auto receive = phy::MbufPool::create(receive_pool_config());
+  if (!receive) return receive.error();
+  receive_pool_ = std::move(*receive);
   for (std::size_t w = 0; w < plan_.runtime.workers; ++w) {
-    auto receive = phy::MbufPool::create({plan_.buffers.receive_by_worker[w], media_->room(), 1});
-    if (!receive) return receive.error();
-    receive_pools_.push_back(std::move(*receive));
     auto own = phy::MbufPool::create({BufferPlan::kOwn, media_->room(), 1});
     if (!own) return own.error();
     own_pools_.push_back(std::move(*own));
@@ -195,17 +195,19 @@ Result<void> Daemon::Impl::make_pools() {
   return {};
 }
 
+/// One for all workers: a port takes its buffers along when it moves to another.
+phy::MbufPoolConfig Daemon::Impl::receive_pool_config() const {
+  return {plan_.buffers.receive, media_->room(), static_cast<std::uint32_t>(plan_.runtime.workers)};
+}
+
 std::vector<phy::MbufPool*> Daemon::Impl::all_pools() const {
-  std::vector<phy::MbufPool*> out;
-  for (const auto& pool : receive_pools_) out.push_back(pool.get());
+  std::vector<phy::MbufPool*> out{receive_pool_.get()};
   for (const auto& pool : own_pools_) out.push_back(pool.get());
   return out;
 }
 
 Result<void> Daemon::Impl::build_node() {
-  std::vector<phy::MbufPool*> receive;
-  for (const auto& pool : receive_pools_) receive.push_back(pool.get());
-  if (auto opened = media_->open(plan_, receive); !opened) return opened;
+  if (auto opened = media_->open(plan_, *receive_pool_); !opened) return opened;
   auto table = network::RouteTable::build(plan_.routes, plan_.ports.size());
   if (!table) return table.error();
 
@@ -479,7 +481,7 @@ void Daemon::Impl::leave_without(const std::vector<unsigned>& stuck) {
   for (const unsigned w : stuck) {
     std::string ports;
     for (const PortPlan& port : plan_.ports) {
-      if (plan_.node.ports[port.port.value()].shard.value() != w) continue;
+      if (host_->owner(port.port).value() != w) continue;
       ports += (ports.empty() ? "" : ",") + port.name;
     }
     log_.error("worker does not end: leaving without tidying up; look at its ports' devices",
@@ -511,7 +513,7 @@ void Daemon::Impl::stop() {
   host_.reset();
   media_.reset();
   own_pools_.clear();
-  receive_pools_.clear();
+  receive_pool_.reset();
   eal_.reset();
 }
 

@@ -1,5 +1,6 @@
 #include "switch/node_host.h"
 
+#include <numeric>
 #include <utility>
 
 namespace mtl::switchd {
@@ -23,13 +24,24 @@ void NodeHost::stop() {
   for (const auto& host : hosts_) host->worker().stop();
 }
 
-void NodeHost::post(PortId port, Command command, Done done) {
-  ShardHost& host = *hosts_[node_.config().ports[port.value()].shard.value()];
+void NodeHost::post_to(ShardId shard, Command command, Done done) {
+  ShardHost& host = *hosts_[shard.value()];
   host.worker().post([&host, command = std::move(command)](Time now) { command(host, now); },
                      std::move(done));
 }
 
+void NodeHost::post(PortId port, Command command, Done done) {
+  settled([this, port, command = std::move(command), done = std::move(done)] {
+    post_to(node_.owner(port), command, done);
+  });
+}
+
 void NodeHost::post_all(Command command, Done done) {
+  settled(
+      [this, command = std::move(command), done = std::move(done)] { post_to_all(command, done); });
+}
+
+void NodeHost::post_to_all(Command command, Done done) {
   // Completions all come on this thread: a plain count will do.
   const auto left = std::make_shared<std::size_t>(hosts_.size());
   for (const auto& host : hosts_) {
@@ -38,6 +50,68 @@ void NodeHost::post_all(Command command, Done done) {
                           if (--*left == 0 && done) done();
                         });
   }
+}
+
+// --- moves ---
+
+struct NodeHost::Move {
+  std::vector<PortId> ports;
+  ShardId from;
+  ShardId to;
+  Done done;
+  std::vector<ShardHost::MovingPort> taken;  ///< made here: workers allocate nothing
+};
+
+/// Runs it now, or when the move that is under way is over.
+void NodeHost::settled(Done run) {
+  if (moving_) {
+    waiting_.push_back(std::move(run));
+  } else {
+    run();
+  }
+}
+
+void NodeHost::move(std::vector<PortId> ports, ShardId to, Done done) {
+  const auto move = std::make_shared<Move>();
+  move->ports = std::move(ports);
+  move->to = to;
+  move->done = std::move(done);
+  settled([this, move] { start(move); });
+}
+
+void NodeHost::start(const std::shared_ptr<Move>& move) {
+  move->from = node_.owner(move->ports.front());
+  if (move->from == move->to) {
+    if (move->done) move->done();
+    return;
+  }
+  moving_ = true;
+  move->taken.resize(move->ports.size());
+  for (const PortId port : move->ports) node_.set_owner(port, move->to);
+  const Command see = [](ShardHost&, Time) {};
+  const Command take = [move](ShardHost& host, Time now) {
+    host.take_in(now);
+    for (std::size_t i = 0; i < move->ports.size(); ++i) {
+      host.take(move->ports[i], move->taken[i]);
+    }
+  };
+  const Command take_in = [](ShardHost& host, Time now) { host.take_in(now); };
+  const Command put = [move](ShardHost& host, Time now) { host.put(move->taken, now); };
+  post_to_all(see, [this, move, take, take_in, put] {
+    post_to(move->from, take, [this, move, take_in, put] {
+      post_to_all(take_in, [this, move, put] {
+        // Once more the new owner's clock has been read since the old one's: no link's time goes
+        // back.
+        post_to(move->to, put, [this, move] { end(move); });
+      });
+    });
+  });
+}
+
+void NodeHost::end(const std::shared_ptr<Move>& move) {
+  moving_ = false;
+  if (move->done) move->done();
+  for (Done& run : std::exchange(waiting_, {})) settled(std::move(run));
 }
 
 void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) {
@@ -49,7 +123,9 @@ void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) 
 }
 
 std::uint64_t NodeHost::untold(PortId port) const {
-  return hosts_[node_.config().ports[port.value()].shard.value()]->untold(port);
+  return std::accumulate(
+      hosts_.begin(), hosts_.end(), std::uint64_t{0},
+      [port](std::uint64_t sum, const auto& host) { return sum + host->untold(port); });
 }
 
 void NodeHost::expect_echoes(std::size_t waiting) {

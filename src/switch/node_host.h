@@ -53,6 +53,13 @@ class NodeHost {
   void post(PortId port, Command command, Done done = {});
   /// Runs it on every worker, then `done` once.
   void post_all(Command command, Done done = {});
+  /// Moves `ports`, which one worker has, to worker `to`, links, media, impairments and pacers as
+  /// they are; then `done` (may be empty). No link notices and no packet is lost or overtaken, for
+  /// the steps are those that network::Shard asks for. What is posted, read or moved meanwhile
+  /// waits until the move is over, some passes of all workers later.
+  void move(std::vector<PortId> ports, ShardId to, Done done);
+  /// The worker that has a port, or is about to get it.
+  ShardId owner(PortId port) const { return node_.owner(port); }
   /// A reading of every shard, in order.
   void read(std::function<void(const std::vector<ShardReading>&)> done);
 
@@ -74,12 +81,20 @@ class NodeHost {
   }
 
  private:
+  struct Move;
   bool take(EventRing& ring);
+  void post_to(ShardId shard, Command command, Done done);
+  void post_to_all(Command command, Done done);
+  void settled(Done run);
+  void start(const std::shared_ptr<Move>& move);
+  void end(const std::shared_ptr<Move>& move);
 
   network::Node node_;
   TablePublisher tables_;
   std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard
   std::vector<Event> told_;                        ///< of the dispatch() in hand
+  bool moving_ = false;
+  std::vector<Done> waiting_;  ///< for the end of the move
 };
 
 }  // namespace mtl::switchd

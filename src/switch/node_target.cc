@@ -77,7 +77,7 @@ PortFacts NodeTarget::facts(PortId port) const {
     out.claimed = claimed_[port.value()];
   }
   out.edge = config.edge.has_value();
-  out.worker = config.shard.value();
+  out.worker = parts_.host.owner(port).value();
   out.fault = parts_.media.fault(port);
   out.link = &config.link;
   out.device_drops = parts_.media.device_drops(port);
@@ -292,6 +292,40 @@ void NodeTarget::set_port(const msg::SetPort& call, control::Answer<void> answer
         }
       },
       [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
+/// The ports that move with `port`, itself included: those on its device, and the lanes of its
+/// trunk.
+std::vector<PortId> NodeTarget::moved_with(PortId port) const {
+  std::vector<PortId> out;
+  const PortId first = parts_.plan.ports[port.value()].first_of_worker_group;
+  for (const PortPlan& other : parts_.plan.ports) {
+    if (other.first_of_worker_group == first) out.push_back(other.port);
+  }
+  return out;
+}
+
+void NodeTarget::move_port(const msg::MovePort& call, control::Answer<msg::Moved> answer) {
+  const auto port = known_port(call.port());
+  if (!port) return answer(port.error());
+  const std::size_t workers = parts_.host.workers();
+  if (call.worker() >= workers) {
+    return answer(Error{
+        workers == 1 ? std::string("the node has one worker, 0: give runtime.cpus a CPU for each "
+                                   "that it is to have")
+                     : fmt::format("the node has no worker {}: its workers are 0 to {}",
+                                   call.worker(), workers - 1)});
+  }
+  const ShardId to(static_cast<std::uint8_t>(call.worker()));
+  const std::vector<PortId> ports = moved_with(*port);
+  msg::Moved moved;
+  for (const PortId one : ports) moved.add_ports(one.value());
+  moved.set_from(parts_.host.owner(*port).value());
+  for (const PortId one : ports) {
+    parts_.log.info("port moved by the operator",
+                    {{"port", parts_.plan.ports[one.value()].name}, {"worker", call.worker()}});
+  }
+  parts_.host.move(ports, to, [moved, answer = std::move(answer)] { answer(moved); });
 }
 
 void NodeTarget::set_impairment(const msg::SetImpairment& call, control::Answer<void> answer) {

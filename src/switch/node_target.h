@@ -43,6 +43,8 @@ class NodeTarget final : public control::Target {
   void trace(const mtlink::control::Trace& call,
              control::Answer<mtlink::control::TraceHop> answer) override;
   void set_port(const mtlink::control::SetPort& call, control::Answer<void> answer) override;
+  void move_port(const mtlink::control::MovePort& call,
+                 control::Answer<mtlink::control::Moved> answer) override;
   void set_impairment(const mtlink::control::SetImpairment& call,
                       control::Answer<void> answer) override;
   void set_rate(const mtlink::control::SetRate& call, control::Answer<void> answer) override;
@@ -73,6 +75,7 @@ class NodeTarget final : public control::Target {
   void fill_trunks(const std::vector<ShardReading>& readings,
                    mtlink::control::NodeState& out) const;
   PortFacts facts(PortId port) const;
+  std::vector<PortId> moved_with(PortId port) const;
   Result<PortId> known_port(std::uint32_t port) const;
   Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;
   mtlink::control::SlotGrant grant(PortId port) const;

@@ -44,6 +44,7 @@ ShardHost::ShardHost(Config config, network::Node& node, BufferPool& pool,
 
 ShardHost::~ShardHost() {
   while (!done_.empty()) give_back(done_.pop());
+  while (!waiting_.empty()) give_back(waiting_.pop());
   for (Outlet& outlet : outlets_) {
     Buffer* buffer = nullptr;
     while (outlet.ring != nullptr && outlet.ring->pop(buffer)) give_back(buffer);
@@ -64,6 +65,10 @@ void ShardHost::join(ShardHost& a, ShardHost& b, std::size_t buffers) {
 // --- the shard's calls ---
 
 void ShardHost::pass(ShardId to, Buffer* buffer) {
+  if (to == id()) {
+    waiting_.push(buffer);
+    return;
+  }
   Outlet& outlet = outlets_[to.value()];
   // Holds: the ring has a place for every buffer that exists.
   [[maybe_unused]] const bool pushed = outlet.ring->push(buffer);
@@ -241,6 +246,20 @@ std::unique_ptr<phy::Impairment> ShardHost::impair(PortId port,
   return former;
 }
 
+void ShardHost::take(PortId port, MovingPort& out) {
+  settle_reroute();
+  out.port = loop_.take(port);
+  out.watch = std::exchange(watches_[port.value()], {});
+}
+
+void ShardHost::put(std::span<MovingPort> ports, Time now) {
+  for (MovingPort& moving : ports) {
+    watches_[moving.port.link->config().port.value()] = moving.watch;
+    loop_.put(std::move(moving.port), now);
+  }
+  for (std::uint32_t n = waiting_.size(); n > 0; --n) shard_.from_shard(waiting_.pop(), now);
+}
+
 void ShardHost::disable_all(Time now) {
   for (const PortId port : shard_.ports()) {
     shard_.disable(port, now);
@@ -285,7 +304,7 @@ EchoSubmit ShardHost::submit_echo(const EchoRequest& request, Time now) {
 ShardReading ShardHost::blank_reading() const {
   ShardReading blank;
   blank.shard = shard_.id();
-  blank.ports.resize(shard_.ports().size());
+  blank.ports.reserve(node_.board().size());
   for (const network::Trunk& trunk : node_.trunks()) {
     blank.trunks.emplace_back().lanes.resize(trunk.lanes().size());
   }
@@ -301,6 +320,7 @@ void ShardHost::read(ShardReading& out, Time now) const {
   }
   out.measuring = worker_.measuring();
   out.stages = loop_.stages();
+  out.ports.resize(shard_.ports().size());
   for (std::size_t i = 0; i < out.ports.size(); ++i) {
     const PortId port = shard_.ports()[i];
     const PortWatch& watch = watches_[port.value()];

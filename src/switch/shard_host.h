@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,11 +46,30 @@ enum class EchoSubmit : std::uint8_t { kSent, kNoBuffer, kQueueFull };
 class ShardHost final : public network::ShardOwner,
                         public runtime::LoopOwner,
                         public runtime::Gate {
+  static constexpr Time kLongAgo = Time{} - std::chrono::hours(1);
+  struct PortWatch {
+    link::State state = link::State::kDown;
+    std::optional<Time> last_up;
+    std::optional<Time> last_down;
+    Duration reroute{0};
+    Time told_from = kLongAgo;  ///< beginning of the second that `told` counts
+    std::uint32_t told = 0;
+    MediumReading former;        ///< counts of media that were taken away
+    std::uint64_t impaired = 0;  ///< likewise, of impairments
+    std::uint64_t impaired_dropped = 0;
+  };
+
  public:
   static constexpr std::size_t kEvents = 1024;
   /// Changes of one link that are told in a second: a peer that keeps leaving and coming back is
   /// not to take the place of what others have to tell.
   static constexpr std::uint32_t kLinkEvents = 16;
+
+  /// A port on its way to the host of another shard, with what was noted of it here.
+  struct MovingPort {
+    runtime::ShardLoop::MovingPort port;
+    PortWatch watch;
+  };
 
   struct Config {
     ShardId id;
@@ -90,7 +110,7 @@ class ShardHost final : public network::ShardOwner,
   /// comes later and what was told is seen by the drain that follows, or the worker's does and it
   /// notifies. A plain store could be overtaken by the drain's loads, and both sides would wait.
   void renotify() { notified_.exchange(false, std::memory_order_acq_rel); }
-  /// A reading with room for the ports of this shard, to be filled by read().
+  /// A reading with room for all ports of the node, to be filled by read().
   ShardReading blank_reading() const;
 
   // Worker: in commands.
@@ -107,6 +127,11 @@ class ShardHost final : public network::ShardOwner,
   std::unique_ptr<phy::Pacer> pace(PortId port, std::unique_ptr<phy::Pacer> pacer) {
     return loop_.set_pacer(port, std::move(pacer));
   }
+  /// Takes a port away, and puts it down again; NodeHost::move() tells the order.
+  void take(PortId port, MovingPort& out);
+  void put(std::span<MovingPort> ports, Time now);
+  /// See runtime::ShardLoop.
+  void take_in(Time now) { loop_.take_in(now); }
   EchoSubmit submit_echo(const EchoRequest& request, Time now);
   /// Disables every link: CLOSE to each peer (L8). drained() once every link has told what it had
   /// to say.
@@ -116,18 +141,6 @@ class ShardHost final : public network::ShardOwner,
   void read(ShardReading& out, Time now) const;
 
  private:
-  static constexpr Time kLongAgo = Time{} - std::chrono::hours(1);
-  struct PortWatch {
-    link::State state = link::State::kDown;
-    std::optional<Time> last_up;
-    std::optional<Time> last_down;
-    Duration reroute{0};
-    Time told_from = kLongAgo;  ///< beginning of the second that `told` counts
-    std::uint32_t told = 0;
-    MediumReading former;        ///< counts of media that were taken away
-    std::uint64_t impaired = 0;  ///< likewise, of impairments
-    std::uint64_t impaired_dropped = 0;
-  };
   struct Reroute {
     PortId port;
     Time since{};
@@ -175,7 +188,8 @@ class ShardHost final : public network::ShardOwner,
   Counter events_lost_;
   Counter echoes_lost_;
   std::atomic<std::size_t> echoes_expected_{0};
-  BufferQueue done_;  ///< delivered, to be released
+  BufferQueue done_;     ///< delivered, to be released
+  BufferQueue waiting_;  ///< for a port on its way here
   std::optional<Reroute> reroute_;
   network::Shard shard_;
   runtime::ShardLoop loop_;

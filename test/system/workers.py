@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import time
 
 import cases
@@ -78,6 +79,50 @@ class TwoWorkers(cases.LabCase):
         # Nothing is measured any more.
         self.first.ctl("ping", "2", "-c", "1")
         self.assertEqual([w["measured_passes"] for w in workers], [w["measured_passes"] for w in self.workers()])
+
+    def test_ports_move_under_traffic(self):
+        processes = [self.endpoint(n, sorted({11, 12, 13} - {n}), "--time", 600, "--size", "32-1400", "--rate", 4000)
+                     for n in (11, 12, 13)]
+        self.first.wait_up(0, 1, 2, 3)
+        before = self.first.link(0)["packets_in"]
+        wait_until("traffic flows", lambda: self.first.link(0)["packets_in"] > before)
+        for turn in range(50):  # each port, in an order of its own, to the worker that it is not at
+            number = turn * 3 % 4
+            to = 1 - self.first.port(number)["worker"]
+            said = self.first.ctl("port", "move", number, to).stdout
+            self.assertIn(f"moved from worker {1 - to} to worker {to}", said)
+            self.assertEqual(to, self.first.port(number)["worker"])
+        for process in processes:
+            self.assertTrue(process.alive(), process.err.read_text())
+            process.signal(signal.SIGTERM)
+        for process in processes:
+            report = process.report()
+            self.assert_all_arrived(report)
+            self.assertEqual(1, report["link_ups"])
+        for number in range(4):
+            link = self.first.link(number)
+            self.assertEqual(1, link["ups"], link)
+        self.assert_books(self.first, self.second)
+
+    def test_what_cannot_be_moved_is_named(self):
+        self.assertIn("no worker 2: its workers are 0 to 1", self.first.ctl("port", "move", 0, 2, check=False).stderr)
+        self.assertIn("has no port t7", self.first.ctl("port", "move", "t7", 1, check=False).stderr)
+        self.assertIn("has one worker, 0: give runtime.cpus", self.second.ctl("port", "move", 0, 1, check=False).stderr)
+        self.assertIn("is at worker 1 already", self.first.ctl("port", "move", 1, 1).stdout)
+        self.assertEqual([0, 1, 0, 1], [self.first.port(n)["worker"] for n in range(4)])
+
+    def test_ports_on_one_device_move_together(self):
+        switch = self.lab.switch("sw3", labs.node(
+            3, *(f"ports {{ port: {n} af_packet {{ interface: \"t2\" }} vlan: {n + 5} }}\n" for n in range(2)),
+            labs.slot(2, 31), f"runtime {{ cpus: {self.cpus} }}\n"))
+        self.lab.netns("sw3", "sw4")
+        self.lab.veth(("sw3", "t2"), ("sw4", "t2"))
+        switch.start()
+        before = [switch.port(n)["worker"] for n in range(3)]
+        self.assertEqual(before[0], before[1])
+        said = switch.ctl("port", "move", 1, 1 - before[1]).stdout
+        self.assertIn("with it, of the same device or trunk: 0", said)
+        self.assertEqual([1 - before[0], 1 - before[0], before[2]], [switch.port(n)["worker"] for n in range(3)])
 
     def test_sigterm_says_close_at_both_workers(self):
         pair = [self.endpoint(n, [23 - n], "--time", 600, "--rate", 200, "--patience", 600) for n in (11, 12)]

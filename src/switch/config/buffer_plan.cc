@@ -46,14 +46,14 @@ std::uint64_t link_memory(const link::Config& config) {
 
 void plan_buffers(Plan& plan) {
   BufferPlan& b = plan.buffers;
-  b.receive_by_worker.assign(plan.runtime.workers, BufferPlan::kCache);
+  b.receive = BufferPlan::kCache * static_cast<std::uint32_t>(plan.runtime.workers);
   std::uint32_t longest = BufferPlan::kMinRoom;
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     const network::PortConfig& config = plan.node.ports[i];
     PortPlan& port = plan.ports[i];
     port.max_frame = static_cast<std::uint32_t>(link::kFrameHeader) + config.link.mtu;
     port.buffers = port_buffers(config.link, port);
-    b.receive_by_worker[config.shard.value()] += port.buffers;
+    b.receive += port.buffers;
     longest = std::max(longest, port.max_frame + static_cast<std::uint32_t>(link::kVlanTag));
     plan.memory.links += link_memory(config.link);
     if (const auto* slot = std::get_if<SlotDevice>(&port.device)) {
@@ -64,7 +64,6 @@ void plan_buffers(Plan& plan) {
     }
   }
   b.room = (longest + kRoomStep - 1) / kRoomStep * kRoomStep;
-  b.receive = std::accumulate(b.receive_by_worker.begin(), b.receive_by_worker.end(), 0U);
   b.own = BufferPlan::kOwn * static_cast<std::uint32_t>(plan.runtime.workers);
 }
 

@@ -190,12 +190,6 @@ void Planner::plan_sizes() {
                                            "; give that many, leave it out, or lower capacity");
       return;
     }
-    // What is given beyond the need is shared evenly.
-    const std::uint32_t more = runtime.buffers() - buffers.receive;
-    const auto workers = static_cast<std::uint32_t>(plan_.runtime.workers);
-    for (std::uint32_t w = 0; w < workers; ++w) {
-      buffers.receive_by_worker[w] += more / workers + (w < more % workers ? 1 : 0);
-    }
     buffers.receive = runtime.buffers();
   }
   plan_.memory.buffers = (std::uint64_t{buffers.receive} + buffers.own) *

@@ -149,9 +149,8 @@ struct BufferPlan {
   static constexpr std::uint32_t kOverhead = 448;
   static constexpr std::uint32_t kMinRoom = 2048;
 
-  std::uint32_t receive = 0;
-  std::uint32_t own = 0;
-  std::vector<std::uint32_t> receive_by_worker;  ///< shares of `receive`, for a pool each
+  std::uint32_t receive = 0;  ///< one pool, for ports move between workers
+  std::uint32_t own = 0;      ///< a pool for each worker
   std::uint32_t room =
       0;  ///< bytes behind the headroom: longest tagged frame, rounded up, at least kMinRoom
 };

@@ -69,13 +69,12 @@ Result<void> Media::add_place(const Plan& plan, PortId first) {
   return {};
 }
 
-Result<void> Media::open(const Plan& plan, const std::vector<phy::MbufPool*>& pools) {
+Result<void> Media::open(const Plan& plan, phy::MbufPool& pool) {
   auto monitor =
       phy::CarrierMonitor::open([this](const phy::InterfaceState& state) { interface_is(state); });
   if (!monitor) return monitor.error();
   monitor_ = std::move(*monitor);
   for (const PortPlan& port : plan.ports) {
-    phy::MbufPool& pool = *pools[plan.node.ports[port.port.value()].shard.value()];
     Entry& entry = entries_[port.port.value()];
     Result<void> opened;
     if (entry.place == nullptr) {

@@ -30,9 +30,9 @@ class Media {
   static Result<std::unique_ptr<Media>> check(const Plan& plan, Log& log);
   /// Bytes that the pools' buffers must hold.
   std::uint32_t room() const { return room_; }
-  /// Opens the devices of all ports; a port's frames come into the pool of its worker. Needs a
-  /// started Eal. `pools` (by worker) outlive the media. Once; after an error only the destructor.
-  Result<void> open(const Plan& plan, const std::vector<phy::MbufPool*>& pools);
+  /// Opens the devices of all ports, whose frames come into `pool`. Needs a started Eal. `pool`
+  /// outlives the media. Once; after an error only the destructor.
+  Result<void> open(const Plan& plan, phy::MbufPool& pool);
 
   phy::Port* port(PortId port) const { return entries_[port.value()].port; }
   /// The port of a slot; nullptr for others.

@@ -36,6 +36,7 @@ struct Line {
   bool check = false;
   bool on = false;
   std::string port;
+  std::uint32_t worker = 0;
   std::string file;
   mtlink::config::Impairment impairment;
   mtlink::config::Rate rate;  // bps 0: off
@@ -164,7 +165,7 @@ void add_stats(CLI::App& app, Line& line) {
 }
 
 void add_port(CLI::App& app, Line& line) {
-  auto* sub = add_command(app, "port", "Enable or disable a port", line, {});
+  auto* sub = add_command(app, "port", "Enable, disable or move a port", line, {});
   sub->require_subcommand(1);
   for (const bool up : {true, false}) {
     auto* way = add_command(*sub, up ? "up" : "down",
@@ -174,6 +175,14 @@ void add_port(CLI::App& app, Line& line) {
                             });
     way->add_option("PORT", line.port, "Number or name")->required();
   }
+  auto* move = add_command(*sub, "move", "Move a port to another worker: its link stays up", line,
+                           [&line](Client& client, const Output& output) {
+                             return move_port(client, line.port, line.worker, output);
+                           });
+  move->add_option("PORT", line.port, "Number or name")->required();
+  add_number(move, "WORKER", "Number of the worker, from 0", 0, control::kMaxWorker,
+             [&line](auto n) { line.worker = n; })
+      ->required();
 }
 
 void add_impair(CLI::App& app, Line& line) {

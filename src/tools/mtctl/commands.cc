@@ -242,6 +242,36 @@ Result<int> set_port(Client& client, const std::string& port, bool up, const Out
                  output);
 }
 
+Result<int> move_port(Client& client, const std::string& port, std::uint32_t worker,
+                      const Output& output) {
+  const auto number = find_port(client, port);
+  if (!number) return number.error();
+  Request request;
+  request.mutable_move_port()->set_port(*number);
+  request.mutable_move_port()->set_worker(worker);
+  const auto response = client.call(request);
+  if (!response) return response.error();
+  if (!response->has_moved()) return wrong_answer();
+  const auto& moved = response->moved();
+  if (output.json) {
+    print(output, to_json(moved));
+    return 0;
+  }
+  if (moved.from() == worker) {
+    output.out << fmt::format("port {} is at worker {} already\n", port, worker);
+    return 0;
+  }
+  output.out << fmt::format("port {} moved from worker {} to worker {}", port, moved.from(),
+                            worker);
+  std::string others;
+  for (const auto other : moved.ports()) {
+    if (other != *number) others += fmt::format("{}{}", others.empty() ? "" : ", ", other);
+  }
+  if (!others.empty()) output.out << "; with it, of the same device or trunk: " << others;
+  output.out << '\n';
+  return 0;
+}
+
 Result<int> impair(Client& client, const std::string& port,
                    const mtlink::config::Impairment& impairment, const Output& output) {
   const auto number = find_port(client, port);

@@ -44,6 +44,9 @@ Result<int> stats(control::Client& client, bool check, const Output& output);
 /// `port` is a number or a name.
 Result<int> set_port(control::Client& client, const std::string& port, bool up,
                      const Output& output);
+/// Says which ports went with it.
+Result<int> move_port(control::Client& client, const std::string& port, std::uint32_t worker,
+                      const Output& output);
 Result<int> impair(control::Client& client, const std::string& port,
                    const mtlink::config::Impairment& impairment, const Output& output);
 /// `rate` nullopt: as fast as it can.

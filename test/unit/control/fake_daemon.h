@@ -94,6 +94,7 @@ class FakeTarget : public Target {
   bool keep_answers = false;  ///< pings and claims are not answered; the test calls what is kept
   std::vector<Fd> grant_fds;
   mtlink::control::SlotGrant grant;
+  mtlink::control::Moved moved;
   PortId slot{7};
 
   std::uint64_t node_calls = 0;
@@ -128,6 +129,12 @@ class FakeTarget : public Target {
   void set_port(const mtlink::control::SetPort& call, Answer<void> answer) override {
     note().mutable_set_port()->CopyFrom(call);
     done(answer);
+  }
+  void move_port(const mtlink::control::MovePort& call,
+                 Answer<mtlink::control::Moved> answer) override {
+    note().mutable_move_port()->CopyFrom(call);
+    tell();
+    reply(answer, moved);
   }
   void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) override {
     note().mutable_set_impairment()->CopyFrom(call);

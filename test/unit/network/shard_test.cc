@@ -64,7 +64,12 @@ class TestNode : public ShardOwner {
   }
   virtual ~TestNode() = default;
 
-  Shard& of(PortId port) { return *shards[node->config().ports[port.value()].shard.value()]; }
+  /// The shard of a port, to be called.
+  Shard& of(PortId port) { return call(node->owner(port)); }
+  Shard& call(ShardId id) {
+    calling = id;
+    return *shards[id.value()];
+  }
   void routes(std::vector<Route> list) {
     auto built = RouteTable::build(list, node->config().ports.size());
     ASSERT_TRUE(built) << built.error().message;
@@ -98,7 +103,12 @@ class TestNode : public ShardOwner {
   void own_dropped(EchoType type, const Buffer& packet) override {
     dropped_here.emplace_back(type, load8(packet.data + kHeader));
   }
-  void pass(ShardId to, Buffer* buffer) override { rings[to.value()].push_back(buffer); }
+  void pass(ShardId to, Buffer* buffer) override {
+    const PortId port = buffer->notes.returning ? buffer->notes.ingress : buffer->notes.egress;
+    const bool on_its_way =
+        to == calling && port != kNoPort && shards[to.value()]->link(port) == nullptr;
+    (on_its_way ? kept_for_port : rings[to.value()]).push_back(buffer);
+  }
   link::BringUp bring_up(PortId, std::uint8_t last) override {
     return {++nonces * 1000u + node->config().node.value(),
             static_cast<std::uint8_t>(last % 255 + 1)};
@@ -110,6 +120,8 @@ class TestNode : public ShardOwner {
   RouteTable table;
   std::vector<std::unique_ptr<Shard>> shards;
   std::map<std::uint8_t, std::deque<Buffer*>> rings;
+  ShardId calling;
+  std::deque<Buffer*> kept_for_port;  ///< passed by a shard to itself
   std::vector<Delivery> got, answers;
   std::deque<Buffer*> kept;
   std::vector<std::pair<EchoType, int>> dropped_here;  ///< and the first byte of the payload
@@ -165,7 +177,7 @@ class Fabric : public testing::Test {
       while (!ring.empty()) {
         Buffer* b = ring.front();
         ring.pop_front();
-        n.shards[shard]->from_shard(b, now);
+        n.call(ShardId(shard)).from_shard(b, now);
         moved = true;
       }
     }
@@ -181,7 +193,7 @@ class Fabric : public testing::Test {
       if (at > end) break;
       now = std::max(now, at);
       for (auto& [from, to] : wires) {
-        for (auto& s : from.node->shards) s->expire(now);
+        for (auto& s : from.node->shards) from.node->call(s->id()).expire(now);
       }
       settle();
     }
@@ -190,7 +202,7 @@ class Fabric : public testing::Test {
   Submit send(TestNode& from, const Header& h, const std::vector<std::byte>& payload = {}) {
     Buffer* b = from.pool.take();
     make_packet(*b, h, payload);
-    const Submit s = from.shards[0]->submit(b, now);
+    const Submit s = from.call(ShardId(0)).submit(b, now);
     if (s == Submit::kQueueFull) give_back(b);
     settle();
     return s;
@@ -377,6 +389,161 @@ TEST_F(Routing, N9_WhatReachesADeadLinkOfAnotherShardIsRoutedAgain) {
   run_for(1ms);
   s.expect_books();
   EXPECT_EQ(s.shards[1]->link(PortId{1})->queued(), 0u);
+}
+
+/// a(1), c(3) --- s(7) --- b(2), whose ports move between the two shards of s: port 0 to a and 2
+/// are on shard 0, port 1 to b and 3 to c on shard 1.
+class Moves : public Fabric {
+ protected:
+  void SetUp() override {
+    a.routes({route(2, {{hop(0)}})});
+    c.routes({route(2, {{hop(0)}})});
+    b.routes({route(1, {{hop(0)}})});
+    s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}}), route(3, {{hop(3)}})});
+    join(a, 0, s, 0);
+    join(b, 0, s, 1);
+    join(c, 0, s, 3);
+  }
+  void TearDown() override {
+    blocked.clear();
+    run_for(100ms);
+    release_all();
+    for (const PortId port : {PortId(0), PortId(1), PortId(3)}) {
+      const link::Link* link = s.of(port).link(port);
+      ASSERT_NE(link, nullptr);
+      EXPECT_EQ(link->counters().ups.get(), 1u);
+      EXPECT_TRUE(link->usable());
+      for (std::uint8_t v = 0; v < kVcs; ++v) EXPECT_EQ(link->occupied(Vc(v)), 0u);
+    }
+    EXPECT_EQ(s.pool.available(), available);
+    s.expect_books();
+  }
+  void release_all() {
+    while (!b.kept.empty()) {
+      b.call(ShardId(0)).release(b.kept.front(), now);
+      b.kept.pop_front();
+      settle();
+    }
+  }
+  /// The steps of a move; what is under way meanwhile is the test's.
+  void announce(std::uint16_t port, std::uint8_t to) {
+    s.node->set_owner(PortId(port), ShardId(to));
+  }
+  void take(std::uint16_t port, std::uint8_t from) {
+    moving = s.call(ShardId(from)).take_link(PortId(port));
+  }
+  void put(std::uint8_t to) {
+    s.call(ShardId(to)).put_link(std::move(moving), now);
+    for (auto kept = std::exchange(s.kept_for_port, {}); !kept.empty(); kept.pop_front()) {
+      s.call(ShardId(to)).from_shard(kept.front(), now);
+    }
+    settle();
+  }
+  void carry_into_s(TestNode& from, std::uint16_t port) {
+    carry({&from, PortId(0)}, {&s, PortId(port)});
+  }
+  /// A packet for b, with its number as payload, which gets as far as the node s takes it at once.
+  void send_numbered(TestNode& from, std::uint16_t port) {
+    Buffer* packet = from.pool.take();
+    std::vector<std::byte> payload(4);
+    store32(payload.data(), ++number);
+    make_packet(*packet, to(2, from.node->config().node.value()), payload);
+    ASSERT_EQ(from.call(ShardId(0)).submit(packet, now), Submit::kTaken);
+    carry_into_s(from, port);
+  }
+  std::vector<std::uint32_t> arrived() const {
+    std::vector<std::uint32_t> out;
+    for (const Delivery& d : b.got) out.push_back(load32(d.bytes.data() + kHeader));
+    return out;
+  }
+
+  TestNode a{1, 1}, b{2, 1}, c{3, 1}, s{7, 4, 2};
+  std::unique_ptr<link::Link> moving;
+  std::uint32_t number = 0;
+  std::uint32_t available = s.pool.available();
+};
+
+TEST_F(Moves, ALinkTakesItsPacketsAlong) {
+  blocked[&b] = true;  // nothing is acknowledged
+  for (int i = 0; i < 5; ++i) send(a, to(2, 1));
+  EXPECT_EQ(s.shards[1]->held(), 5u);
+  announce(1, 0);
+  take(1, 1);
+  EXPECT_EQ(s.shards[1]->held(), 0u);
+  EXPECT_EQ(s.shards[1]->link(PortId(1)), nullptr);
+  EXPECT_EQ(s.shards[1]->ports().size(), 1u);
+  s.expect_books();
+  put(0);
+  EXPECT_EQ(s.shards[0]->held(), 5u);
+  ASSERT_EQ(s.shards[0]->ports().size(), 3u);  // still ascending (C2)
+  EXPECT_EQ(s.shards[0]->ports()[1], PortId(1));
+  s.expect_books();
+  blocked.clear();
+  run_for(100ms);
+  EXPECT_EQ(s.shards[0]->counters().acked.get(), 5u);
+  EXPECT_EQ(b.got.size(), 5u);
+  for (int i = 0; i < 5; ++i) send(a, to(2, 1));
+  EXPECT_EQ(b.got.size(), 10u);
+}
+
+TEST_F(Moves, WhatComesForAPortOnItsWayWaitsInOrder) {
+  announce(1, 0);
+  pump(s);
+  take(1, 1);
+  for (int i = 0; i < 3; ++i) {
+    send_numbered(a, 0);  // shard 0 itself is to have the port
+    send_numbered(c, 3);  // shard 1 passes it on there
+    pump(s);
+  }
+  EXPECT_EQ(s.kept_for_port.size(), 6u);
+  EXPECT_TRUE(b.got.empty());
+  s.expect_books();
+  put(0);
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(Moves, WhatReachesTheFormerShardIsPassedOn) {
+  send_numbered(a, 0);  // in the ring to shard 1
+  ASSERT_EQ(s.rings[1].size(), 1u);
+  announce(1, 0);
+  take(1, 1);
+  put(0);  // which settles: the ring is taken in
+  EXPECT_EQ(arrived(), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(s.shards[1]->counters().passed_in.get(), 1u);
+}
+
+TEST_F(Moves, L20_CellsGoBackToWhereverThePortOfArrivalIs) {
+  for (int i = 0; i < 4; ++i) {
+    send_numbered(a, 0);
+    pump(s);
+  }
+  carry({&s, PortId(1)}, {&b, PortId(0)});
+  EXPECT_EQ(b.got.size(), 4u);
+  EXPECT_EQ(s.of(PortId(0)).link(PortId(0))->occupied(Vc(0)), 4u);
+  announce(0, 1);
+  take(0, 0);
+  // Shard 1, which is to have port 0, hears the ack on port 1.
+  now += 1ms;
+  while (b.call(ShardId(0)).expire(now)) {
+  }
+  carry({&b, PortId(0)}, {&s, PortId(1)});
+  EXPECT_EQ(s.shards[1]->counters().acked.get(), 4u);
+  EXPECT_EQ(s.kept_for_port.size(), 4u);
+  EXPECT_EQ(moving->occupied(Vc(0)), 4u);
+  s.expect_books();
+  put(1);
+  EXPECT_EQ(s.of(PortId(0)).link(PortId(0))->occupied(Vc(0)), 0u);
+  announce(1, 0);
+  take(1, 1);
+  put(0);
+  // Now port 0 is at shard 1 and port 1 at shard 0.
+  release_all();
+  for (int i = 0; i < 40; ++i) {  // more than a's port has cells
+    send(a, to(2, 1));
+    release_all();
+    run_for(1ms);
+  }
+  EXPECT_EQ(b.got.size(), 44u);
 }
 
 TEST_P(Both, N11_EchoRequestIsAnswered) {

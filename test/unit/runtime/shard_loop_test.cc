@@ -434,6 +434,35 @@ TEST(Shards, CarryPacketsAndReturnsToEachOther) {
   EXPECT_EQ(a.shard.link(kPort0)->occupied(Vc(0)), 0u);
   EXPECT_FALSE(a.loop.waiting());
   EXPECT_FALSE(b.loop.waiting());
+
+  // Port 0 moves over to b with all that belongs to it, and nobody notices.
+  a.loop.set_impairment(kPort0, std::make_unique<phy::Impairment>(phy::ImpairmentConfig{}, 16),
+                        now);
+  a.loop.set_pacer(kPort0, std::make_unique<phy::Pacer>(phy::PacerConfig{1'000'000'000, 24}, now));
+  for (std::uint32_t sent = 200; sent < 250; ++sent) {
+    ASSERT_TRUE(left.send(3, sent + 1, 100, now));
+    left.loop.pass(now);
+  }
+  a.loop.pass(now);
+  node.set_owner(kPort0, ShardId(1));
+  a.loop.take_in(now);
+  ShardLoop::MovingPort moving = a.loop.take(kPort0);
+  EXPECT_TRUE(a.loop.media().empty());
+  EXPECT_EQ(a.shard.link(kPort0), nullptr);
+  EXPECT_TRUE(b.loop.waiting());
+  b.loop.take_in(now);
+  EXPECT_FALSE(b.loop.waiting());
+  b.loop.put(std::move(moving), now);
+  EXPECT_EQ(b.loop.media().size(), 2u);
+  EXPECT_EQ(b.loop.medium(kPort0), &a_port);
+  EXPECT_NE(b.loop.impairment(kPort0), nullptr);
+  EXPECT_NE(b.loop.pacer(kPort0), nullptr);
+  for (int i = 0; i < 2000; ++i) round();
+  EXPECT_EQ(right.delivered_count, 250u);
+  EXPECT_EQ(right.last_number, 250u);
+  EXPECT_EQ(b.shard.link(kPort0)->counters().ups.get(), 1u);
+  EXPECT_EQ(b.shard.link(kPort0)->occupied(Vc(0)), 0u);
+  EXPECT_EQ(left.shard.link(kPort0)->counters().ups.get(), 1u);
 }
 
 }  // namespace

@@ -170,7 +170,9 @@ class TestNode final : public network::ShardOwner, public LoopOwner {
   }
 
   void delivered(Buffer* packet, PortId, Vc) override {
+    const std::uint32_t before = last_number;
     last_number = packet->length >= 20 ? load32(packet->data + network::kHeader) : 0;
+    if (last_number <= before) ++steps_back;
     delivered_count.fetch_add(1);
     done_.push(packet);
   }
@@ -203,6 +205,7 @@ class TestNode final : public network::ShardOwner, public LoopOwner {
   std::array<BufferRing*, 4> ring_to{};
   std::atomic<std::uint64_t> delivered_count{0};
   std::uint32_t last_number = 0;
+  std::uint32_t steps_back = 0;  ///< deliveries whose number is not above the one before
   int changes = 0;
   int works = 0;
 };

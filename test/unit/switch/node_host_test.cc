@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,18 +28,19 @@ constexpr std::uint16_t kSwitch = 9;
 constexpr PortId kPort0{0};
 
 /// A switch of two slots, claimed by the endpoints 1 and 2, each on a thread of its own. No EAL:
-/// the pools lie in ordinary memory, one for each shard, which packets come home to.
+/// the pools lie in ordinary memory and are for one thread at a time: one for each port, which
+/// moves with it, and one for each shard.
 class SwitchOfTwo {
  public:
   explicit SwitchOfTwo(std::size_t shards) : shards_(shards) {
-    for (std::size_t i = 0; i < shards; ++i) {
+    for (std::size_t i = 0; i < shards + 2; ++i) {
       pools_.push_back(std::make_unique<HeapPool>(2048, 2048));
     }
     NodeHost::Config config;
     config.node = patient(node_config(kSwitch, 2, shards));
     config.table = routes({{1, 0}, {2, 1}}, 2);
-    for (const auto& pool : pools_) config.pools.push_back(pool.get());
-    config.buffers = 2048 * shards;
+    for (std::size_t i = 0; i < shards; ++i) config.pools.push_back(pools_[i + 2].get());
+    config.buffers = 2048 * pools_.size();
     config.notify = [this] { told_ = true; };
     host = std::make_unique<NodeHost>(std::move(config), clock_);
     for (std::uint16_t p = 0; p < 2; ++p) join(p);
@@ -193,7 +196,7 @@ class SwitchOfTwo {
     phy::LocalPortConfig config;
     config.name = "slot";
     config.max_frame = 1530;
-    ports_.push_back(std::move(*phy::LocalPort::create(config, *pools_[p % shards_])));
+    ports_.push_back(std::move(*phy::LocalPort::create(config, *pools_[p])));
     phy::LocalPort* const port = ports_.back().get();
     auto fds = std::move(*port->claim());
     endpoints_.push_back(std::make_unique<Endpoint>(static_cast<std::uint16_t>(p + 1), clock_));
@@ -212,7 +215,7 @@ class SwitchOfTwo {
 
   std::size_t shards_;
   runtime::Clock clock_;
-  std::vector<std::unique_ptr<HeapPool>> pools_;
+  std::vector<std::unique_ptr<HeapPool>> pools_;  ///< of the ports, then of the shards
   std::vector<std::unique_ptr<phy::LocalPort>> ports_;
   std::atomic<bool> told_{false};
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
@@ -574,6 +577,121 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
   EXPECT_EQ(rerouted, 1u);
   go_on = true;
   fabric.until([&] { return went_on.load(); });
+}
+
+class NodeHostMoves : public testing::Test {
+ protected:
+  void SetUp() override { fabric.come_up(); }
+
+  /// Lets each endpoint send some datagrams to the other, numbered on.
+  void send_some() {
+    for (std::uint16_t id = 1; id <= 2; ++id) {
+      std::uint32_t& number = sent[id - 1u];
+      fabric.on_endpoint(id, [&, id](TestNode& n, Time now) {
+        for (int i = 0; i < 4; ++i) {
+          if (n.send(static_cast<std::uint16_t>(3 - id), number + 1, 200, now)) ++number;
+        }
+      });
+    }
+  }
+  void move(std::vector<PortId> ports) {
+    const ShardId to(fabric.host->owner(ports.front()) == ShardId(0) ? 1 : 0);
+    under_way = true;
+    fabric.host->move(std::move(ports), to, [this] {
+      under_way = false;
+      ++moves;
+    });
+  }
+  bool all_arrived() {
+    return fabric.node(1).delivered_count == sent[1] && fabric.node(2).delivered_count == sent[0];
+  }
+
+  SwitchOfTwo fabric{2};
+  std::array<std::uint32_t, 2> sent{};
+  std::uint32_t moves = 0;
+  bool under_way = false;
+};
+
+TEST_F(NodeHostMoves, PortsMoveToAndFroUnderTraffic) {
+  const std::uint32_t all = std::getenv("MTL_LONG") != nullptr ? 5000 : 1000;
+  const PortId port1{1};
+  for (std::uint32_t turn = 0; moves < all; ++turn) {
+    send_some();
+    if (under_way) continue;
+    const bool together = fabric.host->owner(kPort0) == fabric.host->owner(port1);
+    if (turn % 3 == 0 && together) {
+      move({kPort0, port1});
+    } else {
+      move({PortId(static_cast<std::uint16_t>(turn % 2))});
+    }
+  }
+  fabric.until([&] { return !under_way && all_arrived(); });
+  EXPECT_GT(sent[0], 1000u);
+  for (std::uint16_t id = 1; id <= 2; ++id) {
+    fabric.on_endpoint(id, [&](TestNode& n, Time) { EXPECT_EQ(n.steps_back, 0u) << "overtaken"; });
+  }
+  std::size_t ports = 0;
+  const auto settled = [&] {  // the last acks
+    for (const ShardReading& r : fabric.read()) {
+      if (r.held != 0) return false;
+      for (const PortReading& p : r.ports) {
+        if (p.vcs[0].occupied != 0) return false;
+      }
+    }
+    return true;
+  };
+  while (!settled()) std::this_thread::yield();
+  for (const ShardReading& r : fabric.read()) {
+    const network::ShardCounters& c = r.counters;
+    EXPECT_EQ(c.accepted.get() + c.made.get() + c.passed_in.get(),
+              c.acked.get() + c.delivered.get() + dropped(r) + c.passed_out.get() + r.held);
+    EXPECT_EQ(dropped(r), 0u);
+    for (const PortReading& p : r.ports) {
+      ++ports;
+      EXPECT_EQ(p.counters.ups.get(), 1u);
+      EXPECT_TRUE(p.last_up.has_value());
+      EXPECT_GT(p.medium.frames_in, 0u);
+    }
+  }
+  EXPECT_EQ(ports, 2u);
+}
+
+// What is asked of a port while it moves reaches it where it is then, in the order of asking.
+TEST_F(NodeHostMoves, CommandsAndReadingsWaitForTheEnd) {
+  std::vector<std::string> order;
+  move({kPort0});
+  const ShardId to = fabric.host->owner(kPort0);
+  bool done = false;
+  fabric.host->post(
+      kPort0, [&](ShardHost& h, Time) { EXPECT_EQ(h.id(), to); },
+      [&] {
+        EXPECT_EQ(moves, 1u);
+        order.emplace_back("command");
+      });
+  fabric.host->read([&](const std::vector<ShardReading>& readings) {
+    std::size_t ports = 0;
+    for (const ShardReading& r : readings) ports += r.ports.size();
+    EXPECT_EQ(ports, 2u);
+    order.emplace_back("reading");
+  });
+  fabric.host->move({kPort0}, to, [&] { order.emplace_back("move to where it is"); });
+  fabric.host->post_all([](ShardHost&, Time) {}, [&] { done = true; });
+  fabric.until([&] { return done && order.size() == 3; });
+  EXPECT_EQ(std::count(order.begin(), order.end(), "command"), 1);
+  EXPECT_EQ(std::count(order.begin(), order.end(), "reading"), 1);
+}
+
+TEST_F(NodeHostMoves, NothingIsAllocatedOnTheWorkers) {
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(true); });
+  const std::uint64_t before = runtime::test::allocations_counted();
+  for (int i = 0; i < 50; ++i) {
+    send_some();
+    move({PortId(static_cast<std::uint16_t>(i % 2))});
+    fabric.until([&] { return !under_way; });
+  }
+  fabric.until([&] { return all_arrived(); });
+  EXPECT_EQ(runtime::test::allocations_counted(), before);
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(false); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, NodeHostOf, testing::Values(1u, 2u));

@@ -265,6 +265,24 @@ TEST_F(Mtctl, EnablesAndDisablesAPortByNameOrNumber) {
   EXPECT_EQ("{\"done\":true}\n", run_it({"-j", "port", "up", "2"}).out);
 }
 
+TEST_F(Mtctl, MovesAPortAndSaysWhatWentWithIt) {
+  daemon_.target.moved.add_ports(0);
+  auto ran = run_it({"port", "move", "trunk0", "1"});
+  EXPECT_EQ(0, ran.status) << ran.err;
+  EXPECT_EQ("port trunk0 moved from worker 0 to worker 1\n", ran.out);
+  const auto call = daemon_.target.calls.take().move_port();
+  EXPECT_EQ(0u, call.port());
+  EXPECT_EQ(1u, call.worker());
+  EXPECT_EQ("port trunk0 is at worker 0 already\n", run_it({"port", "move", "trunk0", "0"}).out);
+  daemon_.target.moved.add_ports(2);
+  EXPECT_EQ(
+      "port trunk0 moved from worker 0 to worker 1; with it, of the same device or trunk: 2\n",
+      run_it({"port", "move", "trunk0", "1"}).out);
+  EXPECT_THAT(run_it({"-j", "port", "move", "trunk0", "1"}).out, HasSubstr("\"ports\":[0,2]"));
+  ran = run_it({"port", "move", "trunk0", "64"});
+  EXPECT_EQ(2, ran.status);
+}
+
 TEST_F(Mtctl, NamesThePortsThereAre) {
   const auto ran = run_it({"port", "up", "trunk9"});
   EXPECT_EQ(1, ran.status);

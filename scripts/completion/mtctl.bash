@@ -34,13 +34,14 @@ _mtctl() {
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
     trace*) choices='--max-hops --partition --entropy' ;;
     stats) choices='--check' ;;
-    port) choices='up down' ;;
-    'port up' | 'port down' | impair | rate) choices=$(_mtctl_ports) ;;
+    port) choices='up down move' ;;
+    'port up' | 'port down' | 'port move' | impair | rate) choices=$(_mtctl_ports) ;;
     impair*)
       choices='--drop --corrupt-header --corrupt --duplicate --reorder --reorder-delay --delay --jitter --seed --clear'
       ;;
     rate*) choices='off --overhead' ;;
-    workers) choices='measure' ;;
+    workers) choices='balance measure' ;;
+    'workers balance') choices='--dry-run' ;;
     'workers measure') choices='on off' ;;
     routes) choices='set' ;;
     'routes set') mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;

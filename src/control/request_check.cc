@@ -118,6 +118,7 @@ Result<void> check_request(Request& request) {
       return check(request.set_rate());
     case Request::kSetMeasuring:
     case Request::kSetRoutes:
+    case Request::kBalanceWorkers:
       return {};
     case Request::kClaimSlot:
       return Ranges("claim_slot").in("node", request.claim_slot().node(), 0, kMaxNode).result();

@@ -160,6 +160,12 @@ void Session::dispatch(const Request& request) {
                                  *response.mutable_moved() = std::move(moved);
                                  return More::kNo;
                                }));
+    case Request::kBalanceWorkers:
+      return target_.balance_workers(request.balance_workers(),
+                                     answer_with<Balanced>([](Response& response, Balanced& all) {
+                                       *response.mutable_balanced() = std::move(all);
+                                       return More::kNo;
+                                     }));
     case Request::kSetImpairment:
       return target_.set_impairment(request.set_impairment(), answer_done());
     case Request::kSetRate:

@@ -40,6 +40,9 @@ class Target {
   /// Moves a port to another worker, with those that go with it.
   virtual void move_port(const mtlink::control::MovePort& call,
                          Answer<mtlink::control::Moved> answer) = 0;
+  /// Moves ports from busy workers to others, or tells which it would.
+  virtual void balance_workers(const mtlink::control::BalanceWorkers& call,
+                               Answer<mtlink::control::Balanced> answer) = 0;
   /// Replaces the impairment of a port; all rates and delays 0 ends it.
   virtual void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) = 0;
   /// Replaces the rate at which a port sends; without a rate it sends as fast as it can.

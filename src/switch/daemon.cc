@@ -325,6 +325,7 @@ void Daemon::Impl::sample_later() {
       revive_at_ = wall + kSampleInterval;
       media_->revive();
     }
+    target_->sample(clock_.now());
     for (const PortPlan& port : plan_.ports) {
       event_log_.untold(port.port, host_->untold(port.port));
     }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "runtime/random.h"
@@ -18,6 +19,17 @@ namespace {
 
 namespace msg = mtlink::control;
 using std::chrono::milliseconds;
+
+constexpr Duration kLoadInterval = std::chrono::seconds(1);
+constexpr Duration kBalanceInterval = std::chrono::seconds(5);
+
+std::uint32_t ppm(double share) {
+  return static_cast<std::uint32_t>(std::lround(std::clamp(share, 0.0, 1.0) * 1e6));
+}
+
+int percent(double share) {
+  return static_cast<int>(std::lround(share * 100));
+}
 
 /// How soon to look again whether the workers have let go of a route table.
 constexpr Duration kReclaimInterval = milliseconds(1);
@@ -49,8 +61,11 @@ NodeTarget::NodeTarget(Parts parts)
     : parts_(std::move(parts)),
       echoes_(static_cast<std::uint16_t>(runtime::RandomStock().word())),
       claimed_(parts_.plan.ports.size(), false),
-      started_(parts_.clock.now()) {
+      started_(parts_.clock.now()),
+      balanced_(started_) {
   for (const PortPlan& port : parts_.plan.ports) rates_.push_back(port.rate);
+  load_.workers.resize(parts_.host.workers());
+  load_.ports.resize(parts_.plan.ports.size());
 }
 
 Result<PortId> NodeTarget::known_port(std::uint32_t port) const {
@@ -144,6 +159,11 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
     worker = worker_state(static_cast<std::uint32_t>(w), cpu, parts_.clock.ticks_hz(),
                           parts_.host.worker_counters(w));
     add_stages(readings[w], worker);
+    worker.set_interval_ns(static_cast<std::uint64_t>(load_.interval.count()));
+    worker.set_busy_ppm(ppm(load_.workers[w]));
+    for (const PortPlan& port : plan.ports) {
+      if (parts_.host.owner(port.port).value() == w) worker.add_ports(port.port.value());
+    }
   }
   for (const Media::SharedReading& device : parts_.media.shared_devices()) {
     *out.add_shared_devices() = shared_device_state(device);
@@ -326,6 +346,113 @@ void NodeTarget::move_port(const msg::MovePort& call, control::Answer<msg::Moved
                     {{"port", parts_.plan.ports[one.value()].name}, {"worker", call.worker()}});
   }
   parts_.host.move(ports, to, [moved, answer = std::move(answer)] { answer(moved); });
+}
+
+// --- load ---
+
+/// Read where the workers and media count it: they are asked nothing.
+WorkCounts NodeTarget::work_counts(Time now) const {
+  WorkCounts out;
+  out.at = now;
+  for (std::size_t w = 0; w < parts_.host.workers(); ++w) {
+    out.busy_ticks.push_back(parts_.host.worker_counters(w).busy_ticks.get());
+  }
+  for (const PortPlan& port : parts_.plan.ports) {
+    WorkCounts::Port& counts = out.ports.emplace_back();
+    const phy::Port* const medium = parts_.media.port(port.port);
+    if (medium == nullptr) continue;
+    const phy::PortCounters& c = medium->counters();
+    counts.frames = c.frames_in.get() + c.frames_out.get();
+    counts.bytes = c.bytes_in.get() + c.bytes_out.get();
+  }
+  return out;
+}
+
+std::vector<PortGroup> NodeTarget::groups() const {
+  std::vector<PortGroup> out;
+  for (const PortPlan& port : parts_.plan.ports) {
+    std::vector<PortId> ports = moved_with(port.port);
+    if (ports.front() == port.port) out.push_back({std::move(ports), parts_.host.owner(port.port)});
+  }
+  return out;
+}
+
+std::vector<ShardId> NodeTarget::owners() const {
+  std::vector<ShardId> out;
+  for (const PortPlan& port : parts_.plan.ports) out.push_back(parts_.host.owner(port.port));
+  return out;
+}
+
+void NodeTarget::sample(Time now) {
+  if (!counted_.busy_ticks.empty() && now - counted_.at < kLoadInterval) return;
+  WorkCounts counts = work_counts(now);
+  const std::vector<ShardId> owners_now = owners();
+  load_holds_ = owners_now == owners_;
+  if (!counted_.busy_ticks.empty()) {
+    load_ = load_between(counted_, counts, owners_now, parts_.clock.ticks_hz());
+  }
+  counted_ = std::move(counts);
+  owners_ = owners_now;
+  if (load_holds_ && parts_.plan.runtime.balance) balance_now(now);
+}
+
+/// One port, and then what that came to is looked at first.
+void NodeTarget::balance_now(Time now) {
+  if (now - balanced_ < kBalanceInterval) return;
+  balanced_ = now;
+  const std::vector<PortGroup> all = groups();
+  const auto move = best_move(load_, all, kSteadyRule);
+  if (!move) return;
+  for (const PortId port : all[move->group].ports) {
+    parts_.log.info("port moved to balance the workers",
+                    {{"port", parts_.plan.ports[port.value()].name},
+                     {"from", move->from.value()},
+                     {"to", move->to.value()},
+                     {"busy_percent", percent(move->busiest_before)},
+                     {"expected_percent", percent(move->busiest_after)}});
+  }
+  parts_.host.move(all[move->group].ports, move->to, {});
+}
+
+void NodeTarget::balance_workers(const msg::BalanceWorkers& call,
+                                 control::Answer<msg::Balanced> answer) {
+  if (parts_.host.workers() == 1) {
+    return answer(
+        Error{"the node has one worker: give runtime.cpus a CPU for each that it is to have"});
+  }
+  if (!load_holds_ || owners() != owners_) {
+    return answer(
+        Error{"the load has not been measured with the ports where they are now: try again in two "
+              "seconds"});
+  }
+  const auto told = std::make_shared<msg::Balanced>();
+  told->set_interval_ns(static_cast<std::uint64_t>(load_.interval.count()));
+  for (const double busy : load_.workers) told->add_busy_ppm(ppm(busy));
+  std::vector<PortGroup> all = groups();
+  Load load = load_;
+  std::vector<BalanceMove> moves;
+  while (moves.size() < all.size()) {
+    const auto move = best_move(load, all, kAskedRule);
+    if (!move) break;
+    apply(*move, all, load);
+    moves.push_back(*move);
+    msg::Balanced::Move& one = *told->add_moves();
+    for (const PortId port : all[move->group].ports) one.add_ports(port.value());
+    one.set_from(move->from.value());
+    one.set_to(move->to.value());
+    one.set_busiest_before_ppm(ppm(move->busiest_before));
+    one.set_busiest_after_ppm(ppm(move->busiest_after));
+  }
+  if (call.dry_run() || moves.empty()) return answer(*told);
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    for (const PortId port : all[moves[i].group].ports) {
+      parts_.log.info("port moved by the operator", {{"port", parts_.plan.ports[port.value()].name},
+                                                     {"worker", moves[i].to.value()}});
+    }
+    NodeHost::Done done;
+    if (i + 1 == moves.size()) done = [told, answer] { answer(*told); };
+    parts_.host.move(all[moves[i].group].ports, moves[i].to, std::move(done));
+  }
 }
 
 void NodeTarget::set_impairment(const msg::SetImpairment& call, control::Answer<void> answer) {

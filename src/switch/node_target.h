@@ -8,6 +8,7 @@
 #include "control/target.h"
 #include "phy/dpdk/mbuf_pool.h"
 #include "runtime/clock.h"
+#include "switch/balance.h"
 #include "switch/config/node_config.h"
 #include "switch/echo_book.h"
 #include "switch/log.h"
@@ -45,6 +46,8 @@ class NodeTarget final : public control::Target {
   void set_port(const mtlink::control::SetPort& call, control::Answer<void> answer) override;
   void move_port(const mtlink::control::MovePort& call,
                  control::Answer<mtlink::control::Moved> answer) override;
+  void balance_workers(const mtlink::control::BalanceWorkers& call,
+                       control::Answer<mtlink::control::Balanced> answer) override;
   void set_impairment(const mtlink::control::SetImpairment& call,
                       control::Answer<void> answer) override;
   void set_rate(const mtlink::control::SetRate& call, control::Answer<void> answer) override;
@@ -55,6 +58,9 @@ class NodeTarget final : public control::Target {
                   control::Answer<control::SlotClaim> answer) override;
   void slot_released(PortId port) override;
 
+  /// To be called once a second or oftener: measures how busy the workers are, and, if the
+  /// configuration says so, moves a port now and then.
+  void sample(Time now);
   /// A worker told of an echo for this node.
   void echo(const Event& event);
   /// Ends what is overdue and frees what is free.
@@ -76,6 +82,10 @@ class NodeTarget final : public control::Target {
                    mtlink::control::NodeState& out) const;
   PortFacts facts(PortId port) const;
   std::vector<PortId> moved_with(PortId port) const;
+  std::vector<PortGroup> groups() const;
+  std::vector<ShardId> owners() const;
+  WorkCounts work_counts(Time now) const;
+  void balance_now(Time now);
   Result<PortId> known_port(std::uint32_t port) const;
   Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;
   mtlink::control::SlotGrant grant(PortId port) const;
@@ -86,6 +96,11 @@ class NodeTarget final : public control::Target {
   std::vector<std::optional<phy::PacerConfig>> rates_;  ///< by port, as last set
   std::size_t retired_ = 0;                             ///< route tables that wait to be freed
   Time started_;
+  WorkCounts counted_;           ///< at the last sample
+  std::vector<ShardId> owners_;  ///< by port, then
+  Load load_;                    ///< between the last two
+  bool load_holds_ = false;      ///< no port moved between them
+  Time balanced_;                ///< when it was last looked whether a port is to move
 };
 
 }  // namespace mtl::switchd

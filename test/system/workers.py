@@ -104,6 +104,34 @@ class TwoWorkers(cases.LabCase):
             self.assertEqual(1, link["ups"], link)
         self.assert_books(self.first, self.second)
 
+    def test_balancing_spreads_what_is_on_one_worker(self):
+        for number in (0, 2):
+            self.first.ctl("port", "move", number, 1)
+        traffic = [self.endpoint(n, [23 - n], "--time", 600, "--size", 200) for n in (11, 12)]
+        self.first.wait_up(0, 1, 2, 3)
+
+        def busy():
+            # Enough to be told from noise, and measured since the ports came to rest.
+            now = self.workers()
+            return now[1]["busy_ppm"] > 150_000 + now[0]["busy_ppm"] and now
+        before = wait_until("worker 1 has all the work", busy)
+        self.assertEqual([[], [0, 1, 2, 3]], [w.get("ports", []) for w in before])
+        would = self.first.ctl("workers", "balance", "--dry-run").stdout
+        self.assertRegex(would, r"port [01] would move from worker 1 to worker 0: the busier of them")
+        self.assertEqual(1, self.first.port(0)["worker"])
+        said = self.first.ctl("workers", "balance").stdout
+        moved = re.findall(r"port ([01]) moved from worker 1 to worker 0", said)
+        self.assertEqual(1, len(moved), said)
+        self.assertEqual(0, self.first.port(int(moved[0]))["worker"])
+        refused = self.first.ctl("workers", "balance", check=False)
+        if refused.returncode:  # else a second has passed already
+            self.assertIn("try again in two seconds", refused.stderr)
+        wait_until("the load is shared", lambda: min(w["busy_ppm"] for w in self.workers()) > 0
+                   and all(self.first.link(n)["ups"] == 1 for n in (0, 1)))
+        for process in traffic:
+            self.assertTrue(process.alive(), process.err.read_text())
+        self.assert_books(self.first)
+
     def test_what_cannot_be_moved_is_named(self):
         self.assertIn("no worker 2: its workers are 0 to 1", self.first.ctl("port", "move", 0, 2, check=False).stderr)
         self.assertIn("has no port t7", self.first.ctl("port", "move", "t7", 1, check=False).stderr)

@@ -95,6 +95,7 @@ void Planner::plan_workers() {
   out.cpus.assign(runtime.cpus().begin(), runtime.cpus().end());
   out.workers = std::max<std::size_t>(out.cpus.size(), 1);
   out.poll = runtime.poll();
+  out.balance = runtime.balance();
   out.huge_pages = runtime.huge_pages();
   out.eal_args.assign(runtime.eal_args().begin(), runtime.eal_args().end());
   if (out.workers > kMaxWorkers) {

@@ -170,6 +170,7 @@ struct RuntimePlan {
       cpus;  ///< worker i is pinned to cpus[i]; empty: one worker, not pinned
   std::size_t workers = 1;
   bool poll = false;
+  bool balance = false;  ///< ports are moved to less busy workers
   bool huge_pages = false;
   std::uint32_t memory_mib = 0;  ///< for EAL without huge pages
   std::vector<std::string> eal_args;

@@ -35,6 +35,7 @@ struct Line {
   std::uint64_t updates = 0;
   bool check = false;
   bool on = false;
+  bool dry_run = false;
   std::string port;
   std::uint32_t worker = 0;
   std::string file;
@@ -261,8 +262,14 @@ void add_rate_of_port(CLI::App& app, Line& line) {
 }
 
 void add_workers(CLI::App& app, Line& line) {
-  auto* sub = add_command(app, "workers", "Measure what workers do", line, {});
+  auto* sub =
+      add_command(app, "workers", "Measure what workers do, spread ports over them", line, {});
   sub->require_subcommand(1);
+  auto* balance = add_command(*sub, "balance", "Move ports from busy workers to others, once", line,
+                              [&line](Client& client, const Output& output) {
+                                return balance_workers(client, line.dry_run, output);
+                              });
+  balance->add_flag("--dry-run", line.dry_run, "Say what would be moved, and move nothing");
   auto* measure = add_command(*sub, "measure",
                               "Measure, for show workers, where the cycles of passes go, or end it",
                               line, [&line](Client& client, const Output& output) {

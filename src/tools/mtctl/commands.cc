@@ -18,6 +18,7 @@
 #include "tools/mtctl/ping_report.h"
 #include "tools/mtctl/rates.h"
 #include "tools/mtctl/show.h"
+#include "tools/mtctl/table.h"
 
 namespace mtl::tools {
 namespace {
@@ -269,6 +270,30 @@ Result<int> move_port(Client& client, const std::string& port, std::uint32_t wor
   }
   if (!others.empty()) output.out << "; with it, of the same device or trunk: " << others;
   output.out << '\n';
+  return 0;
+}
+
+Result<int> balance_workers(Client& client, bool dry_run, const Output& output) {
+  Request request;
+  request.mutable_balance_workers()->set_dry_run(dry_run);
+  const auto response = client.call(request);
+  if (!response) return response.error();
+  if (!response->has_balanced()) return wrong_answer();
+  const auto& told = response->balanced();
+  if (output.json) {
+    print(output, to_json(told));
+    return 0;
+  }
+  for (int w = 0; w < told.busy_ppm_size(); ++w) {
+    output.out << fmt::format("worker {}: busy {}\n", w, share(told.busy_ppm(w), 1'000'000));
+  }
+  for (const auto& move : told.moves()) {
+    output.out << fmt::format(
+        "port {} {} from worker {} to worker {}: the busier of them {} -> {}\n",
+        fmt::join(move.ports(), ", "), dry_run ? "would move" : "moved", move.from(), move.to(),
+        share(move.busiest_before_ppm(), 1'000'000), share(move.busiest_after_ppm(), 1'000'000));
+  }
+  if (told.moves().empty()) output.out << "no move would help much\n";
   return 0;
 }
 

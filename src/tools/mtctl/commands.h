@@ -47,6 +47,8 @@ Result<int> set_port(control::Client& client, const std::string& port, bool up,
 /// Says which ports went with it.
 Result<int> move_port(control::Client& client, const std::string& port, std::uint32_t worker,
                       const Output& output);
+/// Moves ports from busy workers to others and says which; with `dry_run` only that.
+Result<int> balance_workers(control::Client& client, bool dry_run, const Output& output);
 Result<int> impair(control::Client& client, const std::string& port,
                    const mtlink::config::Impairment& impairment, const Output& output);
 /// `rate` nullopt: as fast as it can.

@@ -299,6 +299,17 @@ std::string show_drops(const NodeState& node, bool colour) {
 
 namespace {
 
+/// "0 (trunk0), 2 (slot2)", "-" if there are none.
+std::string ports_text(const NodeState& node,
+                       const google::protobuf::RepeatedField<std::uint32_t>& ports) {
+  std::string text;
+  for (const auto& port : node.ports()) {
+    if (std::find(ports.begin(), ports.end(), port.port()) == ports.end()) continue;
+    text += (text.empty() ? "" : ", ") + port_label(port);
+  }
+  return text.empty() ? "-" : text;
+}
+
 /// Where the cycles of measured passes went; "" if none were.
 std::string stages(const NodeState& node, bool colour) {
   Table table({{"WORKER", Align::kRight},
@@ -335,7 +346,9 @@ std::string show_workers(const NodeState& node, bool colour) {
                {"POLLING IDLE", Align::kRight},
                {"ASLEEP", Align::kRight},
                {"SLEEPS", Align::kRight},
-               {"OF UPTIME BUSY", Align::kRight}});
+               {"OF UPTIME BUSY", Align::kRight},
+               {"BUSY NOW", Align::kRight},
+               {"PORTS"}});
   const auto ns = [](std::uint64_t cycles, std::uint64_t hz) {
     return hz == 0 ? std::uint64_t{0}
                    : static_cast<std::uint64_t>(1e9 * static_cast<double>(cycles) /
@@ -346,7 +359,9 @@ std::string show_workers(const NodeState& node, bool colour) {
     table.add({worker.worker(), worker.cpu() < 0 ? "any" : std::to_string(worker.cpu()),
                worker.loops(), duration(busy),
                duration(ns(worker.idle_cycles(), worker.cycles_hz())), duration(worker.sleep_ns()),
-               worker.sleeps(), share(busy, node.uptime_ns())});
+               worker.sleeps(), share(busy, node.uptime_ns()),
+               worker.interval_ns() == 0 ? "-" : share(worker.busy_ppm(), 1'000'000),
+               ports_text(node, worker.ports())});
   }
   return table.text(colour) + stages(node, colour);
 }

@@ -95,6 +95,7 @@ class FakeTarget : public Target {
   std::vector<Fd> grant_fds;
   mtlink::control::SlotGrant grant;
   mtlink::control::Moved moved;
+  mtlink::control::Balanced balanced;
   PortId slot{7};
 
   std::uint64_t node_calls = 0;
@@ -135,6 +136,12 @@ class FakeTarget : public Target {
     note().mutable_move_port()->CopyFrom(call);
     tell();
     reply(answer, moved);
+  }
+  void balance_workers(const mtlink::control::BalanceWorkers& call,
+                       Answer<mtlink::control::Balanced> answer) override {
+    note().mutable_balance_workers()->CopyFrom(call);
+    tell();
+    reply(answer, balanced);
   }
   void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) override {
     note().mutable_set_impairment()->CopyFrom(call);

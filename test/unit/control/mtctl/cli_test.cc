@@ -283,6 +283,28 @@ TEST_F(Mtctl, MovesAPortAndSaysWhatWentWithIt) {
   EXPECT_EQ(2, ran.status);
 }
 
+TEST_F(Mtctl, BalancesTheWorkers) {
+  auto& told = daemon_.target.balanced;
+  told.add_busy_ppm(900'000);
+  told.add_busy_ppm(100'000);
+  EXPECT_EQ("worker 0: busy 90.0 %\nworker 1: busy 10.0 %\nno move would help much\n",
+            run_it({"workers", "balance"}).out);
+  EXPECT_FALSE(daemon_.target.calls.take().balance_workers().dry_run());
+  auto& move = *told.add_moves();
+  move.add_ports(2);
+  move.add_ports(5);
+  move.set_to(1);
+  move.set_busiest_before_ppm(900'000);
+  move.set_busiest_after_ppm(520'000);
+  EXPECT_EQ(
+      "worker 0: busy 90.0 %\nworker 1: busy 10.0 %\n"
+      "port 2, 5 would move from worker 0 to worker 1: the busier of them 90.0 % -> 52.0 %\n",
+      run_it({"workers", "balance", "--dry-run"}).out);
+  EXPECT_TRUE(daemon_.target.calls.take().balance_workers().dry_run());
+  EXPECT_THAT(run_it({"workers", "balance"}).out, HasSubstr("port 2, 5 moved from worker 0 to"));
+  EXPECT_THAT(run_it({"-j", "workers", "balance"}).out, HasSubstr("\"busiest_after_ppm\":520000"));
+}
+
 TEST_F(Mtctl, NamesThePortsThereAre) {
   const auto ran = run_it({"port", "up", "trunk9"});
   EXPECT_EQ(1, ran.status);

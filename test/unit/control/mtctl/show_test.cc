@@ -1,5 +1,6 @@
 #include "tools/mtctl/show.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/json/array.hpp>
@@ -150,9 +151,16 @@ TEST(Show, Drops) {
 TEST(Show, Workers) {
   // 2e9 and 1e9 cycles at 2 GHz are 1 s and 0.5 s; 1 s of 11,525 s is 0.0 %.
   EXPECT_EQ(
-      "WORKER  CPU  LOOPS    BUSY  POLLING IDLE    ASLEEP  SLEEPS  OF UPTIME BUSY\n"
-      "     0  any   5000  1.00 s      500.0 ms  9000.0 s     777           0.0 %\n",
+      "WORKER  CPU  LOOPS    BUSY  POLLING IDLE    ASLEEP  SLEEPS  OF UPTIME BUSY  BUSY NOW  "
+      "PORTS\n"
+      "     0  any   5000  1.00 s      500.0 ms  9000.0 s     777           0.0 %         -  -\n",
       show_workers(sample_node(), false));
+  auto node = sample_node();
+  auto& worker = *node.mutable_workers(0);
+  worker.set_interval_ns(1'000'000'000);
+  worker.set_busy_ppm(123'456);
+  for (const std::uint32_t port : {0u, 2u}) worker.add_ports(port);
+  EXPECT_THAT(show_workers(node, false), testing::EndsWith("12.3 %  0 (trunk0), 2 (old)\n"));
 }
 
 TEST(Show, WorkersTellWhereTheirCyclesWent) {

@@ -149,7 +149,9 @@ void orderly(Spread spread) {
       if (what < 5) model.submit(static_cast<std::uint8_t>((step >> 4) % 8));
       if (what >= 5 && what < 8) model.send(lane);
       if (what >= 8 && what < 11) model.arrive(lane);
-      if (what >= 11 && what < 13) model.acknowledge(lane);
+      if (what == 11) model.acknowledge(lane);
+      // Now and then all runs empty: only then may a flow go back to a lane that came back.
+      if (what == 12) (step & 0x10) != 0 ? model.drain() : model.acknowledge(lane);
       if (what == 13) model.lose(lane, (step & 0x10) != 0);
       if (what == 14) model.arrive_late(lane);
       if (what == 15) model.rejoin(lane);
@@ -163,7 +165,7 @@ void orderly(Spread spread) {
   // That it happened at all: else the property shows nothing.
   EXPECT_GT(handed_back, 1000u);
   EXPECT_GT(forced, 100u);
-  EXPECT_GT(moves, forced);
+  EXPECT_GT(moves, forced + 100);
 }
 
 TEST(TrunkProperty, FlowSpreadKeepsOrderAndLosesNothing) {

@@ -59,6 +59,8 @@ class MbufPool final : public BufferPool {
   rte_mempool* mempool() const { return mempool_; }
 
  private:
+  Buffer* fresh(rte_mbuf* mbuf);
+  void fetch_next() const;
   MbufPool(rte_mempool* mempool, std::uint32_t room, std::uint32_t size)
       : mempool_(mempool), room_(room), size_(size) {}
   rte_mempool* mempool_;

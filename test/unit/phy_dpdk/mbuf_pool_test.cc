@@ -68,6 +68,20 @@ TEST(MbufPool, HoldsAtLeastTheCountThatWasAskedForAndSaysHowManyAreLeft) {
   EXPECT_EQ(pool->free_buffers(), pool->size());
 }
 
+// Else what is in turn walks through all the memory of the pool, and each buffer is cold.
+TEST(MbufPool, KeepsFewBuffersInTurnWhateverItsSize) {
+  const auto pool = make({.count = 8000, .room = 128});
+  constexpr std::size_t kInTurn = 1000;  // more than any cache of a thread holds
+  std::set<Buffer*> seen;
+  for (unsigned round = 0; round < 100; ++round) {
+    std::vector<Buffer*> taken;
+    while (taken.size() < kInTurn) taken.push_back(pool->take());
+    seen.insert(taken.begin(), taken.end());
+    for (Buffer* buffer : taken) give_back(buffer);  // the oldest first, as acks do
+  }
+  EXPECT_LE(seen.size(), 2 * kInTurn);
+}
+
 TEST(MbufPool, IsExclusiveUnlessADeviceHoldsAReference) {
   const auto pool = make({.count = 10, .room = 256});
   Buffer* buffer = pool->take();

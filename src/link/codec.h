@@ -134,9 +134,9 @@ class CellSize {
       : cell_(cell), shift_(std::has_single_bit(cell) ? std::countr_zero(cell) : -1) {}
   constexpr std::uint16_t cell() const { return cell_; }
   constexpr std::uint16_t cells(std::uint32_t length) const {
+    if (length <= cell_) return 1;
     const std::uint32_t up = length + cell_ - 1U;
-    const std::uint32_t n = shift_ >= 0 ? up >> shift_ : up / cell_;
-    return static_cast<std::uint16_t>(n == 0 ? 1 : n);
+    return static_cast<std::uint16_t>(shift_ >= 0 ? up >> shift_ : up / cell_);
   }
 
  private:

@@ -162,6 +162,13 @@ Buffer* LocalPort::take_record(std::uint64_t available, std::uint32_t& record) {
   return frame;
 }
 
+void LocalPort::prefetch() const {
+  if (segment_ == nullptr) return;
+  __builtin_prefetch(&segment_->peer().head);
+  const std::byte* const next = segment_->in_ring() + (tail_ & mask_);
+  for (std::uint64_t at = 0; at < kAhead; at += kCacheLine) __builtin_prefetch(next + at);
+}
+
 unsigned LocalPort::receive(std::span<Buffer*> out) {
   if (closed()) return 0;
   const std::uint64_t head = segment_->peer().head.load(std::memory_order_acquire);
@@ -210,6 +217,10 @@ bool LocalPort::refresh_free() {
 
 unsigned LocalPort::room() {
   if (closed()) return 0;
+  // What comes next is written, and was last read by the other core: fetch it early.
+  std::byte* const next = segment_->out_ring() + (head_ & mask_);
+  for (std::uint64_t at = 0; at < kAhead; at += kCacheLine) __builtin_prefetch(next + at, 1);
+  __builtin_prefetch(&segment_->own().head, 1);  // for flush()
   // The peer's cache line is fetched only when what is known runs low.
   if (free_ <= config_.ring_bytes / 2 && !refresh_free()) return 0;
   const auto frames = static_cast<unsigned>(free_ / local_record(config_.max_frame));

@@ -70,6 +70,7 @@ class LocalPort final : public Port {
   bool broken() const { return broken_; }
 
   unsigned receive(std::span<Buffer*> out) override;
+  void prefetch() const override;
   unsigned room() override;
   bool send(const link::FrameOut& frame) override;
   void flush() override;

@@ -39,6 +39,10 @@ class Port {
   /// them. Never waits.
   virtual unsigned receive(std::span<Buffer*> out) = 0;
 
+  /// Said shortly before receive(): fetches into this core's cache what that looks at first, where
+  /// another core writes it. Changes nothing.
+  virtual void prefetch() const {}
+
   /// Frames that send() will take now, at least; 0: no room. Lets the link make a frame only when
   /// it can leave (L26).
   virtual unsigned room() = 0;

@@ -234,23 +234,36 @@ bool ShardLoop::pull_all(Time now, Watch& watch) {
   return busy;
 }
 
+// Flushed one by one, as soon as pulled: what is written for the other core is then still on its
+// way out of this one's caches.
+template <class Watch>
+bool ShardLoop::pull_and_flush(Slot& slot, Time now, Watch& watch) {
+  const bool busy = pull(slot, now, watch);
+  watch.lap(Stage::kLinkSend);
+  // Each pass, not only after send(): a device may have kept frames back for want of room.
+  slot.medium->flush();
+  watch.lap(Stage::kFlush);
+  return busy;
+}
+
 template <class Watch>
 bool ShardLoop::pass_watched(Time now, Watch& watch) {
   watch.lap(Stage::kWorker);
   blocked_ = false;
   bool busy = false;
   for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (i + 1 < active_.size()) media_[i + 1]->prefetch();
     if (!rests(i)) busy |= receive(*active_[i], now, watch);
   }
   busy |= take_rings(now, watch);
   busy |= fire(now, watch);
   if (owner_ != nullptr) busy |= owner_->work(now);
   watch.lap(Stage::kOwner);
-  busy |= pull_all(now, watch);
+  for (std::size_t i = first_; i < active_.size(); ++i)
+    busy |= pull_and_flush(*active_[i], now, watch);
+  for (std::size_t i = 0; i < first_; ++i) busy |= pull_and_flush(*active_[i], now, watch);
   first_ = first_ + 1 < active_.size() ? first_ + 1 : 0;
-  // Each pass, not only after send(): a device may have kept frames back for want of room.
-  for (phy::Port* medium : media_) medium->flush();
-  watch.lap(Stage::kFlush, watch.frames(Stage::kDeviceSend));
+  watch.count(Stage::kFlush, watch.frames(Stage::kDeviceSend));
   ++passes_;
   return busy_ = busy;
 }

@@ -157,6 +157,8 @@ class ShardLoop {
   template <class Watch>
   bool pull_paced(Slot& slot, Time now, Watch& watch);
   template <class Watch>
+  bool pull_and_flush(Slot& slot, Time now, Watch& watch);
+  template <class Watch>
   bool pull_all(Time now, Watch& watch);
   void renew_active();
   void renew_plain();

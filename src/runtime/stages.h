@@ -51,6 +51,8 @@ class StageWatch {
     frames_[static_cast<std::size_t>(stage)] += frames;
     last_ = now;
   }
+  /// Frames that were handled in the laps of several ports.
+  void count(Stage stage, unsigned frames) { frames_[static_cast<std::size_t>(stage)] += frames; }
   unsigned frames(Stage stage) const { return frames_[static_cast<std::size_t>(stage)]; }
   void add_to(StageCounters& counters) const;
 
@@ -64,6 +66,7 @@ class StageWatch {
 /// In place of it when nothing is measured: costs nothing.
 struct NoWatch {
   static void lap(Stage, unsigned = 0) {}
+  static void count(Stage, unsigned) {}
   static unsigned frames(Stage) { return 0; }
 };
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The scenario of scripts/demo, which builds, calls this, and cleans up behind it.
 
-Two switches in namespaces of their own, joined by two trunks, one of them through a Linux bridge in a
+Two switches in namespaces of their own, joined by two cables, one of them through a Linux bridge in a
 further namespace; two hosts at each, on Ethernet, and one process on a local port of each. All six
-endpoints exchange numbered datagrams while the trunks lose and damage frames, and while first one and then the other trunk is cut.
+endpoints exchange numbered datagrams while the cables lose and damage frames, and while first one and then the other cable is cut.
 
 Exit status: 0 every datagram arrived once and unaltered, copies were explained by a link's death, and
 the books of both switches balance; 1 not so; 2 wrong usage."""
@@ -24,7 +24,7 @@ HOSTS = {"host1": 11, "host2": 12, "host3": 21, "host4": 22}  # on Ethernet, two
 LOCALS = {"local1": 13, "local2": 23}                          # on a local port of each switch
 ENDPOINTS = {**HOSTS, **LOCALS}
 LAST = "local2"  # starts last: the others wait for it, and can be looked at until then
-TRUNKS = {0: "straight", 1: "bridged"}  # by port number, the same at both switches
+CABLES = {0: "straight", 1: "bridged"}  # by port number, the same at both switches
 PATIENCE = 30  # seconds that an endpoint waits for another
 
 
@@ -83,7 +83,7 @@ class Demo:
     # Bringing it up.
 
     def build(self):
-        self.story.step("six namespaces: two switches, four hosts; two trunks, one through a bridge in a seventh")
+        self.story.step("six namespaces: two switches, four hosts; two cables, one through a bridge in a seventh")
         cable(self.lab)
         for name, number in SWITCHES.items():
             self.switches.append(self.lab.switch(name, configuration(number)))
@@ -151,9 +151,9 @@ class Demo:
     # Making it hard.
 
     def impair(self):
-        self.story.step("from now on, of the frames on both trunks and both ways, 1 % are lost and 0.1 % damaged")
+        self.story.step("from now on, of the frames on both cables and both ways, 1 % are lost and 0.1 % damaged")
         for i, switch in enumerate(self.switches):
-            for number, name in TRUNKS.items():
+            for number, name in CABLES.items():
                 self.story.show(switch.ctl("impair", name, "--drop", "1", "--corrupt", "0.1", "--seed",
                                            self.options.seed + 10 * i + number).stdout)
 
@@ -171,10 +171,10 @@ class Demo:
         return sum(link["packets_in"] for switch in self.switches for link in switch.links().values())
 
     def cut(self, number, where, interface, how):
-        """Pulls the cable of a trunk under load, and plugs it in again."""
-        trunk = TRUNKS[number]
+        """Pulls the cable of a cable under load, and plugs it in again."""
+        cable = CABLES[number]
         time.sleep(self.options.seconds / 8)
-        self.story.step(f"the {trunk} trunk is cut ({how})")
+        self.story.step(f"the {cable} cable is cut ({how})")
         began = time.monotonic()
         self.lab.link(where, interface, "down")
         waiting = set(range(len(self.switches)))
@@ -186,7 +186,7 @@ class Demo:
                     waiting.discard(i)
                     self.tell_death(self.switches[i].name, link, time.monotonic() - began)
             return not waiting
-        wait_until(f"both ends notice that trunk {trunk} is cut", noticed)
+        wait_until(f"both ends notice that cable {cable} is cut", noticed)
         time.sleep(1)
         self.story.step("it is plugged in again")
         self.lab.link(where, interface, "up")
@@ -210,7 +210,7 @@ class Demo:
                    for name, process in self.endpoints.items()}
         self.story.step("what became of it")
         self.endpoint_table(reports)
-        self.trunk_table()
+        self.cable_table()
         self.judge(reports)
         self.judge_copies(reports)
         self.judge_books()
@@ -226,11 +226,11 @@ class Demo:
         rows.append(["all", "", *sums, max(rows, key=lambda r: float(r[7].split()[0]))[7]])
         self.story.show(table(head, rows))
 
-    def trunk_table(self):
-        head = ["trunk", "at", "packets in", "frames impaired", "replays", "NACKs sent", "deaths", "handed back",
+    def cable_table(self):
+        head = ["cable", "at", "packets in", "frames impaired", "replays", "NACKs sent", "deaths", "handed back",
                 "rerouted in"]
         rows = []
-        for number, name in TRUNKS.items():
+        for number, name in CABLES.items():
             for switch in self.switches:
                 link = switch.link(number)
                 nacks = sum(k["out"] for k in link["kinds"] if k["kind"] == "NACK")
@@ -247,15 +247,15 @@ class Demo:
                 if total[what]:
                     self.problems.append(f"{name}: {total[what]} datagrams {what}")
             if total["refused"]:
-                self.problems.append(f"{name}: {total['refused']} datagrams had no way, though one trunk was always there")
+                self.problems.append(f"{name}: {total['refused']} datagrams had no way, though one cable was always there")
             if not total["finished"]:
                 self.problems.append(f"{name} did not finish")
             self.problems.extend(f"{name}: {fault}" for fault in report["faults"])
         sent, received = (sum(r["total"][k] for r in reports.values()) for k in ("sent", "received"))
         if sent == 0 or sent != received:
             self.problems.append(f"{sent} datagrams were sent and {received} received")
-        if any(deaths(switch.link(n)) == 0 for switch in self.switches for n in TRUNKS):
-            self.problems.append("a cut trunk did not die at both ends: the scenario showed nothing")
+        if any(deaths(switch.link(n)) == 0 for switch in self.switches for n in CABLES):
+            self.problems.append("a cut cable did not die at both ends: the scenario showed nothing")
 
     def judge_copies(self, reports):
         """L9: only what a dead link handed back may arrive twice."""

@@ -17,7 +17,7 @@ struct Term {
 /// One equation: the left terms' sum is that of the right terms, or exceeds it by at most the slack
 /// terms' sum: things that are counted, but not apart by the kind that this book is about.
 struct Book {
-  std::string place;  ///< "shard 0", "port 1 (trunk0)", "node"
+  std::string place;  ///< "shard 0", "port 1 (cable0)", "node"
   std::string about;  ///< "packets", "frames in", ...
   std::vector<Term> left;
   std::vector<Term> right;

@@ -299,7 +299,7 @@ std::string show_drops(const NodeState& node, bool colour) {
 
 namespace {
 
-/// "0 (trunk0), 2 (slot2)", "-" if there are none.
+/// "0 (cable0), 2 (slot2)", "-" if there are none.
 std::string ports_text(const NodeState& node,
                        const google::protobuf::RepeatedField<std::uint32_t>& ports) {
   std::string text;

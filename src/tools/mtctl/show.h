@@ -9,7 +9,7 @@
 /// What `mtctl show` prints, from one reading of a node.
 namespace mtl::tools {
 
-/// "1 (trunk0)", or "1" of a port without a name.
+/// "1 (cable0)", or "1" of a port without a name.
 std::string port_label(const mtlink::control::PortState& port);
 
 std::string show_node(const mtlink::control::NodeState& node, bool colour);

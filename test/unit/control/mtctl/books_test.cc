@@ -68,7 +68,7 @@ TEST(Books, L3_EveryFrameSeenIsOfAKindOrDroppedBeforeIt) {
   for (const char* reason : {"foreign", "malformed", "bad_header_crc", "stale"}) {
     auto node = sample_node();
     node.mutable_ports(0)->mutable_link()->set_frames_seen(1111);
-    EXPECT_EQ(Names{"port 0 (trunk0), frames in"}, wrong(node));
+    EXPECT_EQ(Names{"port 0 (cable0), frames in"}, wrong(node));
     auto* drop = node.mutable_ports(0)->add_drops();
     drop->set_layer("link");
     drop->set_name(reason);
@@ -93,7 +93,7 @@ TEST(Books, L16_BadAckMayBeOfDataOrNot) {
   EXPECT_EQ(Names{}, wrong(node));  // the frame was a DATA
   node.mutable_ports(0)->mutable_link()->mutable_kinds(0)->set_in(1005);
   node.mutable_ports(0)->mutable_link()->set_frames_seen(1112);
-  EXPECT_EQ(Names{"port 0 (trunk0), DATA in"}, wrong(node));
+  EXPECT_EQ(Names{"port 0 (cable0), DATA in"}, wrong(node));
 }
 
 TEST(Books, L12_APoisonedFrameMayBeHeld) {
@@ -111,7 +111,7 @@ TEST(Books, L12_APoisonedFrameMayBeHeld) {
   port.mutable_link()->set_held(2);  // and waits for its turn
   EXPECT_EQ(Names{}, wrong(node));
   port.mutable_link()->set_held(3);
-  EXPECT_EQ(Names{"port 0 (trunk0), DATA in"}, wrong(node));
+  EXPECT_EQ(Names{"port 0 (cable0), DATA in"}, wrong(node));
 }
 
 TEST(Books, L9_PacketsHandedBackMayHaveBeenSentOrNot) {
@@ -122,7 +122,7 @@ TEST(Books, L9_PacketsHandedBackMayHaveBeenSentOrNot) {
   link.mutable_kinds(0)->set_out(1032);
   EXPECT_EQ(Names{}, wrong(node));
   link.mutable_kinds(0)->set_out(1033);
-  EXPECT_EQ(Names{"port 0 (trunk0), DATA out"}, wrong(node));
+  EXPECT_EQ(Names{"port 0 (cable0), DATA out"}, wrong(node));
 }
 
 TEST(Books, SayByHowMuchTheyDiffer) {

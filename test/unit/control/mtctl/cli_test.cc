@@ -251,9 +251,9 @@ TEST_F(Mtctl, StatsCheckSaysWhatDoesNotBalance) {
 }
 
 TEST_F(Mtctl, EnablesAndDisablesAPortByNameOrNumber) {
-  auto ran = run_it({"port", "down", "trunk0"});
+  auto ran = run_it({"port", "down", "cable0"});
   EXPECT_EQ(0, ran.status) << ran.err;
-  EXPECT_EQ("port trunk0 is disabled\n", ran.out);
+  EXPECT_EQ("port cable0 is disabled\n", ran.out);
   auto call = daemon_.target.calls.take().set_port();
   EXPECT_EQ(0u, call.port());
   EXPECT_FALSE(call.up());
@@ -267,19 +267,19 @@ TEST_F(Mtctl, EnablesAndDisablesAPortByNameOrNumber) {
 
 TEST_F(Mtctl, MovesAPortAndSaysWhatWentWithIt) {
   daemon_.target.moved.add_ports(0);
-  auto ran = run_it({"port", "move", "trunk0", "1"});
+  auto ran = run_it({"port", "move", "cable0", "1"});
   EXPECT_EQ(0, ran.status) << ran.err;
-  EXPECT_EQ("port trunk0 moved from worker 0 to worker 1\n", ran.out);
+  EXPECT_EQ("port cable0 moved from worker 0 to worker 1\n", ran.out);
   const auto call = daemon_.target.calls.take().move_port();
   EXPECT_EQ(0u, call.port());
   EXPECT_EQ(1u, call.worker());
-  EXPECT_EQ("port trunk0 is at worker 0 already\n", run_it({"port", "move", "trunk0", "0"}).out);
+  EXPECT_EQ("port cable0 is at worker 0 already\n", run_it({"port", "move", "cable0", "0"}).out);
   daemon_.target.moved.add_ports(2);
   EXPECT_EQ(
-      "port trunk0 moved from worker 0 to worker 1; with it, of the same device or trunk: 2\n",
-      run_it({"port", "move", "trunk0", "1"}).out);
-  EXPECT_THAT(run_it({"-j", "port", "move", "trunk0", "1"}).out, HasSubstr("\"ports\":[0,2]"));
-  ran = run_it({"port", "move", "trunk0", "64"});
+      "port cable0 moved from worker 0 to worker 1; with it, of the same device or trunk: 2\n",
+      run_it({"port", "move", "cable0", "1"}).out);
+  EXPECT_THAT(run_it({"-j", "port", "move", "cable0", "1"}).out, HasSubstr("\"ports\":[0,2]"));
+  ran = run_it({"port", "move", "cable0", "64"});
   EXPECT_EQ(2, ran.status);
 }
 
@@ -309,18 +309,18 @@ TEST_F(Mtctl, NamesThePortsThereAre) {
   const auto ran = run_it({"port", "up", "trunk9"});
   EXPECT_EQ(1, ran.status);
   EXPECT_EQ("", ran.out);
-  EXPECT_EQ("mtctl: node 11 has no port trunk9: it has 0 (trunk0), 1 (slot1), 2 (old)\n", ran.err);
+  EXPECT_EQ("mtctl: node 11 has no port trunk9: it has 0 (cable0), 1 (slot1), 2 (old)\n", ran.err);
 }
 
 TEST_F(Mtctl, ImpairsAPort) {
   const auto ran =
-      run_it({"impair",          "trunk0", "--drop",      "1",   "--corrupt-header", "0.1",
+      run_it({"impair",          "cable0", "--drop",      "1",   "--corrupt-header", "0.1",
               "--corrupt",       "0.2%",   "--duplicate", "0.3", "--reorder",        "0.4",
               "--reorder-delay", "200us",  "--delay",     "5ms", "--jitter",         "1.5ms",
               "--seed",          "7"});
   EXPECT_EQ(0, ran.status) << ran.err;
   EXPECT_EQ(
-      "frames that arrive at port trunk0 are impaired: drop 1 %, corrupt-header 0.1 %, corrupt 0.2 "
+      "frames that arrive at port cable0 are impaired: drop 1 %, corrupt-header 0.1 %, corrupt 0.2 "
       "%, duplicate 0.3 %, "
       "reorder 0.4 %, delay 5.00 ms, jitter 1.50 ms, seed 7\n",
       ran.out);
@@ -342,15 +342,15 @@ TEST_F(Mtctl, EndsAnImpairment) {
 }
 
 TEST_F(Mtctl, SetsTheRateOfAPort) {
-  auto ran = run_it({"rate", "trunk0", "1.6T/10000"});
+  auto ran = run_it({"rate", "cable0", "1.6T/10000"});
   EXPECT_EQ(0, ran.status) << ran.err;
-  EXPECT_EQ("port trunk0 sends 160.0 Mbit/s\n", ran.out);
+  EXPECT_EQ("port cable0 sends 160.0 Mbit/s\n", ran.out);
   auto set = daemon_.target.calls.take().set_rate();
   EXPECT_EQ("rate { bps: 160000000 }", set.ShortDebugString());
 
-  ran = run_it({"rate", "trunk0", "2.5G", "--overhead", "0"});
+  ran = run_it({"rate", "cable0", "2.5G", "--overhead", "0"});
   EXPECT_EQ(0, ran.status) << ran.err;
-  EXPECT_EQ("port trunk0 sends 2.5 Gbit/s with 0 B beside each frame\n", ran.out);
+  EXPECT_EQ("port cable0 sends 2.5 Gbit/s with 0 B beside each frame\n", ran.out);
   set = daemon_.target.calls.take().set_rate();
   EXPECT_EQ("rate { bps: 2500000000 overhead: 0 }", set.ShortDebugString());
 }
@@ -471,7 +471,7 @@ TEST_F(Mtctl, WatchShowsRates) {
   const std::string table =
       "node 11 (sw1), every 50 ms\n"
       "PORT  NAME    LINK  FRAMES/s IN  FRAMES/s OUT       IN      OUT  REPLAYS/s  DROPS/s\n"
-      "   0  trunk0  up           5000             0  0 bit/s  0 bit/s          0        0\n"
+      "   0  cable0  up           5000             0  0 bit/s  0 bit/s          0        0\n"
       "   1  slot1   down            0             0  0 bit/s  0 bit/s          0        0\n"
       "   2  old     down            0             0  0 bit/s  0 bit/s          0        0\n"
       "\n";

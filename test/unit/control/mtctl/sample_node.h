@@ -15,7 +15,7 @@ inline mtlink::control::NodeState sample_node() {
     node: 11 name: "sw1" version: "0.1.0" uptime_ns: 11525000000000 pid: 4242
     deadlock_check: "unproved" hop_choice: "hash" own_limit: 256
     ports {
-      port: 0 name: "trunk0" driver: "net_af_packet" device: "veth0" max_frame: 1514 enabled: true
+      port: 0 name: "cable0" driver: "net_af_packet" device: "veth0" max_frame: 1514 enabled: true
       carrier: true worker: 0 frames_in: 1200 frames_out: 1100 bytes_in: 1572864 bytes_out: 900
       send_full: 3 impaired: 12
       drops { layer: "link" name: "bad_header_crc" count: 4 }

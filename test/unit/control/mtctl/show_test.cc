@@ -34,7 +34,7 @@ TEST(Show, Node) {
 TEST(Show, Ports) {
   EXPECT_EQ(
       R"(PORT  NAME    LINK  DRIVER         DEVICE  CARRIER  WORKER  LONGEST  FRAMES IN  FRAMES OUT  BYTES IN  BYTES OUT  FULL  DROPS  NOTE
-   0  trunk0  up    net_af_packet  veth0   yes           0   1514 B       1200        1100   1.5 MiB      900 B     3     18  impaired: drop 1 %, delay 1.50 ms, seed 7 (12 frames so far)
+   0  cable0  up    net_af_packet  veth0   yes           0   1514 B       1200        1100   1.5 MiB      900 B     3     18  impaired: drop 1 %, delay 1.50 ms, seed 7 (12 frames so far)
    1  slot1   down  local          slot1   no            0  61440 B          0           0       0 B        0 B     0      0  free, for node 101; edge
    2  old     off   net_af_packet  eth9    no            0      0 B          0           0       0 B        0 B     0      0  interface eth9 is gone
 )",
@@ -65,7 +65,7 @@ TEST(Show, PortsSayWhatBecameOfTheirRate) {
 TEST(Show, Links) {
   EXPECT_EQ(
       R"(PORT  NAME    LINK   PEER            PEER MAC              MTU  ROUND TRIP  PACKETS IN  ACKED  UNACKED  QUEUED  HELD  MARKED  REPLAYS  TIMEOUTS  STALLS  UPS  LAST DOWN
-   0  trunk0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       3       20         6       0    2  -
+   0  cable0  up     node 12 port 3  02:00:00:00:00:0c  1484 B     84.0 us        1000   1005        5       2     1       3       20         6       0    2  -
    1  slot1   down   -               -                       -           -           0      0        0       0     0       0        0         0       0    0  no_carrier
    2  old     fault  -               -                       -           -           0      0        0       0     0       0        0         0       0    0  disabled
 )",
@@ -75,7 +75,7 @@ TEST(Show, Links) {
 TEST(Show, Vcs) {
   EXPECT_EQ(
       "PORT  NAME    VC  CAPACITY  OCCUPIED  CREDIT AT PEER  QUEUED  MARKED\n"
-      "   0  trunk0   0        64         3              60      12       3\n"
+      "   0  cable0   0        64         3              60      12       3\n"
       "in cells (a cell is what one credit pays for); marked: packets, CE set here (N12)\n",
       show_vcs(sample_node(), false));
 }
@@ -83,8 +83,8 @@ TEST(Show, Vcs) {
 TEST(Show, Routes) {
   EXPECT_EQ(
       "NODE  TIER  BY PORT\n"
-      "  12     1  0 (trunk0)\n"
-      "  21     1  0 (trunk0) weight 2, 2 (old)\n"
+      "  12     1  0 (cable0)\n"
+      "  21     1  0 (cable0) weight 2, 2 (old)\n"
       "  21     2  1 (slot1) raise\n",
       show_routes(sample_node(), false));
   EXPECT_EQ("no routes\n", show_routes({}, false));
@@ -113,7 +113,7 @@ mtlink::control::NodeState with_trunk() {
 TEST(Show, Trunks) {
   EXPECT_EQ(
       "TRUNK  SPREAD  PORT        LANE    FLOWS  QUEUED  PACKETS  MOVES  FORCED\n"
-      "up     flow    0 (trunk0)  usable    190       2     1000     70      64\n"
+      "up     flow    0 (cable0)  usable    190       2     1000     70      64\n"
       "               2 (old)     lost        0       0      600\n",
       show_trunks(with_trunk(), false));
   EXPECT_EQ("no trunks\n", show_trunks(sample_node(), false));
@@ -138,9 +138,9 @@ TEST(Show, NodeSaysByWhatHopsAreChosen) {
 TEST(Show, Drops) {
   EXPECT_EQ(
       "WHERE            LAYER    REASON          COUNT\n"
-      "port 0 (trunk0)  link     bad_header_crc      4\n"
-      "port 0 (trunk0)  link     duplicate           2\n"
-      "port 0 (trunk0)  phy      impaired           12\n"
+      "port 0 (cable0)  link     bad_header_crc      4\n"
+      "port 0 (cable0)  link     duplicate           2\n"
+      "port 0 (cable0)  phy      impaired           12\n"
       "device eth3      link     foreign             6\n"
       "shard 0          network  no_route            8\n"
       "shard 0          phy      no_buffer           1\n",
@@ -160,7 +160,7 @@ TEST(Show, Workers) {
   worker.set_interval_ns(1'000'000'000);
   worker.set_busy_ppm(123'456);
   for (const std::uint32_t port : {0u, 2u}) worker.add_ports(port);
-  EXPECT_THAT(show_workers(node, false), testing::EndsWith("12.3 %  0 (trunk0), 2 (old)\n"));
+  EXPECT_THAT(show_workers(node, false), testing::EndsWith("12.3 %  0 (cable0), 2 (old)\n"));
 }
 
 TEST(Show, WorkersTellWhereTheirCyclesWent) {
@@ -218,14 +218,14 @@ TEST(Json, EachViewHasItsPart) {
   EXPECT_EQ("up", ports.at("ports").at(0).at("state").as_string());
   EXPECT_FALSE(ports.at("ports").at(0).as_object().contains("link"));
   const auto links = view_json("links", node);
-  EXPECT_EQ("trunk0", links.at("links").at(0).at("name").as_string());
+  EXPECT_EQ("cable0", links.at("links").at(0).at("name").as_string());
   EXPECT_EQ(12, links.at("links").at(0).at("peer_node").to_number<int>());
   EXPECT_EQ(
-      R"({"vcs":[{"port":0,"name":"trunk0","vc":0,"capacity":64,"occupied":3,"credit":60,"queued_cells":12,"marked":3}]})",
+      R"({"vcs":[{"port":0,"name":"cable0","vc":0,"capacity":64,"occupied":3,"credit":60,"queued_cells":12,"marked":3}]})",
       boost::json::serialize(view_json("vcs", node)));
   EXPECT_EQ(21, view_json("routes", node).at("routes").at(1).at("dst").to_number<int>());
   const auto drops = view_json("drops", node).at("drops").as_array();
-  EXPECT_EQ(R"({"port":0,"name":"trunk0","layer":"link","reason":"bad_header_crc","count":4})",
+  EXPECT_EQ(R"({"port":0,"name":"cable0","layer":"link","reason":"bad_header_crc","count":4})",
             boost::json::serialize(drops.at(0)));
   EXPECT_EQ(R"({"device":"eth3","layer":"link","reason":"foreign","count":6})",
             boost::json::serialize(drops.at(3)));
@@ -248,7 +248,7 @@ TEST(Rates, AreDifferencesByTheNodesOwnClock) {
   const auto all = rates(before, now);
   EXPECT_EQ(
       "PORT  NAME    LINK  FRAMES/s IN  FRAMES/s OUT            IN      OUT  REPLAYS/s  DROPS/s\n"
-      "   0  trunk0  up          10000           0.5  100.0 Mbit/s  0 bit/s        3.0      1.5\n"
+      "   0  cable0  up          10000           0.5  100.0 Mbit/s  0 bit/s        3.0      1.5\n"
       "   1  slot1   down            0             0       0 bit/s  0 bit/s          0        0\n"
       "   2  old     down            0             0       0 bit/s  0 bit/s          0        0\n",
       rates_text(all, false));

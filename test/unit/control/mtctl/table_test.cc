@@ -11,11 +11,11 @@ using Align = Table::Align;
 
 TEST(Table, IsAsWideAsItsWidestCellsAndHasNoBlanksAtLineEnds) {
   Table table({{"PORT", Align::kRight}, {"NAME"}, {"NOTE"}});
-  table.add({1u, "trunk0", ""});
+  table.add({1u, "cable0", ""});
   table.add({12u, "s", "edge"});
   EXPECT_EQ(
       "PORT  NAME    NOTE\n"
-      "   1  trunk0\n"
+      "   1  cable0\n"
       "  12  s       edge\n",
       table.text(false));
 }

@@ -1770,7 +1770,7 @@ local function show_reports(frame, tree, tvb, op)
     item:add(T.op_report_index, tvb(at, 1))
     item:add(T.op_report_status, tvb(at + 1, 1))
   end
-  say(frame, tree, TX.report, "%s of DATA %d failed, or hold messages (T28)", plural(op.length / 2, "operation"), op.psn)
+  say(frame, tree, TX.report, "%s of DATA %d failed, or hold messages (T28)", plural(math.floor(op.length / 2), "operation"), op.psn)
 end
 
 local function show_data(frame, tree, tvb, op)
@@ -1873,7 +1873,7 @@ end
 local function show_tp_header(tree, tvb, tp)
   tree:add(T.type, tvb(0, 1))
   add_flags(tree, tvb, 0, T.flags, T.flags_response, T.flags_unordered, T.flags_ask)
-  tree:add(T.window, tvb(1, 1)):append_text(tp.window <= 10 and string.format(" (%d packets)", 2 ^ tp.window) or "")
+  tree:add(T.window, tvb(1, 1)):append_text(tp.window <= 10 and string.format(" (%d packets)", math.floor(2 ^ tp.window)) or "")
   tree:add(T.marks, tvb(2, 2))
   tree:add(T.connection, tvb(4, 4))
   tree:add(T.psn, tvb(8, 4))

@@ -329,6 +329,16 @@ class LinkFrames(Case):
         self.expect(seen[6], "mtlink", acked_in=7, link=0, receiver="node 2 port 20")
         self.expect(seen[7], "mtlink", acks=6, link=0, stale=None)
 
+    def test_a_capture_without_destinations(self):
+        """Fields are all there, but which frames belong together is not known."""
+        link = Link()
+        link.up()
+        path = self.path()
+        wire.write_pcap(path, [(time, wire.cooked(frame)) for time, frame in link.frames], linktype=113)
+        seen = self.dissect(path)
+        self.expect(seen[4], "mtlink", kind=1, header_crc__status=1, status__allocation0=8, stale=None)
+        self.expect(seen[5], "mtlink", kind=1, receiver=None)
+
     def test_what_senders_should_not_do(self):
         link = Link()
         link.up()

@@ -44,9 +44,9 @@ def read_pcap(path):
     return frames
 
 
-def write_pcap(path, frames, snap=65535):
-    """Writes [(nanoseconds, bytes)]; of each frame at most `snap` bytes."""
-    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snap, 1)]
+def write_pcap(path, frames, snap=65535, linktype=1):
+    """Writes [(nanoseconds, bytes)]; of each frame at most `snap` bytes. Link type 1 is Ethernet."""
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snap, linktype)]
     for time, frame in frames:
         kept = frame[:snap]
         parts.append(struct.pack("<4I", time // 10**9, time % 10**9, len(kept), len(frame)) + kept)
@@ -72,6 +72,11 @@ def write_pcapng(path, frames, interfaces):
 
 def mac(text):
     return bytes.fromhex(text.replace(":", ""))
+
+
+def cooked(frame):
+    """As a capture on all interfaces of Linux has it (link type 113): without destination."""
+    return struct.pack(">HHH", 0, 1, 6) + frame[6:12] + bytes(2) + frame[12:]
 
 
 def tagged(frame, vlan):

@@ -72,11 +72,13 @@ local MAKE = {
   frame = function(abbr, row) return ProtoField.framenum(abbr, row[2], base.NONE, row.kind or frametype.NONE) end,
 }
 
+local IS_TIME = {}  -- fields whose values are times
 local function fields(proto, prefix, rows)
   local made, list = {}, {}
   for _, row in ipairs(rows) do
     local field = MAKE[row[3]](prefix .. "." .. row[1], row)
     made[row[1]:gsub("%.", "_")] = field
+    IS_TIME[field] = row[3] == "time" or nil
     list[#list + 1] = field
   end
   proto.fields = list
@@ -447,20 +449,26 @@ end
 
 local state
 
--- What is known of a frame beside its bytes: by layer (or number of an operation), items {field, value} and findings
--- {expert, text}, which any later frame of the first pass may add to.
-local function new_note(number) return { number = number, items = {}, findings = {} } end
+-- What is known of a frame beside its bytes; any later frame of the first pass may add to it. There is one for each frame
+-- of the capture, so it is kept small: by layer (or number of an operation) a flat list, field and value by turns, and, if
+-- there is something to find, another in `findings`, expert info and text by turns. Times are nanoseconds.
+local function new_note(number) return { number = number } end
 
-local function tell(note, layer, field, value)
-  local list = note.items[layer] or {}
-  note.items[layer] = list
-  list[#list + 1] = { field, value }
+local function append(lists, layer, first, second)
+  local list = lists[layer]
+  if not list then
+    lists[layer] = { first, second }
+    return
+  end
+  local count = #list
+  list[count + 1], list[count + 2] = first, second
 end
 
+local function tell(note, layer, field, value) append(note, layer, field, value) end
+
 local function find(note, layer, what, ...)
-  local list = note.findings[layer] or {}
-  note.findings[layer] = list
-  list[#list + 1] = { what, string.format(...) }
+  note.findings = note.findings or {}
+  append(note.findings, layer, what, string.format(...))
 end
 
 -- Puts one finding into the tree, and its mark into the column Info.
@@ -472,13 +480,16 @@ local function say(frame, tree, what, ...)
   end
 end
 
-local function show_note(frame, tree, layer)
-  for _, item in ipairs(frame.note.items[layer] or {}) do tree:add(item[1], item[2]):set_generated() end
-  for _, finding in ipairs(frame.note.findings[layer] or {}) do say(frame, tree, finding[1], "%s", finding[2]) end
-end
-
 -- Adds what is not in the frame but was worked out.
 local function add_worked_out(tree, field, value) return tree:add(field, value):set_generated() end
+
+local function show_note(frame, tree, layer)
+  local items, findings = frame.note[layer] or {}, frame.note.findings and frame.note.findings[layer] or {}
+  for i = 1, #items, 2 do
+    add_worked_out(tree, items[i], IS_TIME[items[i]] and span(items[i + 1]) or items[i + 1])
+  end
+  for i = 1, #findings, 2 do say(frame, tree, findings[i], "%s", findings[i + 1]) end
+end
 
 local function add_flags(tree, tvb, at, all, ...)
   local item = tree:add(all, tvb(at, 1))
@@ -725,7 +736,7 @@ local function take_ack(way, frame, note)
   if newest then
     tell(note, "link", L.acks, newest.number)
     tell(note, "link", L.acks_count, count)
-    tell(note, "link", L.acks_time, span(frame.time - newest.time))
+    tell(note, "link", L.acks_time, frame.time - newest.time)
   end
   return true
 end
@@ -740,7 +751,7 @@ local function take_limit(way, frame, note, vc, limit)
   data.empty[vc] = nil
   tell(note, "link", L.stall_vc, vc)
   tell(note, "link", L.stall_since, empty.number)
-  tell(note, "link", L.stall_time, span(frame.time - empty.time))
+  tell(note, "link", L.stall_time, frame.time - empty.time)
   find(note, "link", LX.stall, "VC %d has credit again, after %s without (used up in frame %d)", vc,
     duration(frame.time - empty.time), empty.number)
 end
@@ -774,7 +785,7 @@ local function takes(sent) return sent and not sent.damaged and not sent.refused
 
 local function sent_again(way, frame, note, sent)
   tell(note, "link", L.first_sent_in, sent.first)
-  tell(note, "link", L.first_sent_time, span(frame.time - sent.first_time))
+  tell(note, "link", L.first_sent_time, frame.time - sent.first_time)
   tell(sent.note, "link", L.sent_again_in, note.number)
   if not frame.replay and not takes(sent) then
     find(note, "link", LX.deviation, "DATA %d stands in frame %d already, where it was not taken, and has no flag REPLAY",
@@ -885,7 +896,7 @@ local function observe_echo(way, frame, note)
     local left = frame.time - status.time - held
     if left >= 0 then
       tell(note, "link", L.status_echo_of, status.number)
-      tell(note, "link", L.status_round_trip, span(left))
+      tell(note, "link", L.status_round_trip, left)
       return
     end
   end
@@ -899,7 +910,7 @@ local function observe_status(way, frame, note)
     find(note, "link", LX.poll, "POLL: the sender lacks credit, or has heard nothing of this session (L21)")
   elseif poll then
     tell(note, "link", L.status_poll_in, poll.note.number)
-    tell(note, "link", L.status_answer_time, span(frame.time - poll.time))
+    tell(note, "link", L.status_answer_time, frame.time - poll.time)
     tell(poll.note, "link", L.status_answer_in, note.number)
     way.peer.poll = nil
   end
@@ -1116,6 +1127,16 @@ local function show_padding(frame, tree, tvb)
   if tvb:raw(from):find("[^%z]") then say(frame, item, LX.deviation, "The padding is not zeros (P4)") end
 end
 
+-- Which link, which session of it, and who its ends are.
+local function show_link_names(note, tree)
+  if note.number_of_link then
+    add_worked_out(tree, L.link, note.number_of_link)
+    add_worked_out(tree, L.session, note.session)
+  end
+  if note.sender then add_worked_out(tree, L.sender, note.sender) end
+  if note.receiver then add_worked_out(tree, L.receiver, note.receiver) end
+end
+
 local show_network  -- below
 
 local function show_link(frame, tvb, root)
@@ -1156,6 +1177,7 @@ local function show_link(frame, tvb, root)
   end
   show_padding(frame, tree, tvb)
   show_note(frame, tree, "link")
+  show_link_names(frame.note, tree)
   if frame.kind == DATA and rest > 0 then
     body = show_network(frame, tvb(LINK_HEADER, math.min(rest, frame.length)):tvb(), root)
   end
@@ -1196,7 +1218,7 @@ local function observe_answer(frame, note, key, link)
   if not request then return end
   request.answered = true
   tell(note, "echo", E.request_in, request.note.number)
-  tell(note, "echo", E.time, span(frame.time - request.time))
+  tell(note, "echo", E.time, frame.time - request.time)
   tell(request.note, "echo", E.reply_in, note.number)
 end
 
@@ -1332,6 +1354,10 @@ function show_network(frame, tvb, root)
   end
   return ways .. " " .. what
 end
+
+-- Sections 9 to 12 stand in a block of their own, as Lua has room for 200 locals in one.
+local read_transport, observe_transport
+do
 
 -- 9. Transport: operations ------------------------------------------------------------------------------------------
 
@@ -1501,7 +1527,7 @@ local function tp_fault(tp, class, length)
 end
 
 -- Reads the transport's payload; nil if its header was not captured or is not there.
-local function read_transport(packet)
+function read_transport(packet)
   local s = packet.payload
   if #s < TP_HEADER then return nil end
   local tp = { type = rshift(u8(s, 0), 4), flags = band(u8(s, 0), 15), window = band(u8(s, 1), 15), marks = u16(s, 2),
@@ -1577,7 +1603,7 @@ end
 local function answers(note, frame, earlier)
   if not earlier or earlier.note == note then return end
   tell(note, "tp", T.request_in, earlier.note.number)
-  tell(note, "tp", T.answer_time, span(frame.time - earlier.time))
+  tell(note, "tp", T.answer_time, frame.time - earlier.time)
   tell(earlier.note, "tp", T.answer_in, note.number)
 end
 
@@ -1601,7 +1627,7 @@ end
 local function belongs_to(frame, note, op, earlier, is_answer)
   if not earlier then return end
   tell(note, "op" .. op.index, T.op_request_in, earlier.note.number)
-  tell(note, "op" .. op.index, T.op_time, span(frame.time - earlier.time))
+  tell(note, "op" .. op.index, T.op_time, frame.time - earlier.time)
   if is_answer then tell(earlier.note, earlier.layer, T.op_answer_in, note.number) end
 end
 
@@ -1649,7 +1675,7 @@ local function observe_tp_data(frame, note, tp, packet, half)
   if sent and packet.crc and sent.crc == packet.crc then return tell(note, "tp", T.other_hop_in, sent.note.number) end
   if sent then
     tell(note, "tp", T.first_sent_in, sent.first)
-    tell(note, "tp", T.first_sent_time, span(frame.time - sent.first_time))
+    tell(note, "tp", T.first_sent_time, frame.time - sent.first_time)
     tell(sent.note, "tp", T.sent_again_in, note.number)
     find(note, "tp", TX.sent_again, "PSN %d was first sent in frame %d, %s ago", psn, sent.first,
       duration(frame.time - sent.first_time))
@@ -1690,13 +1716,13 @@ local function observe_tp_ack(frame, note, tp, flow)
     local last = tp.held ~= NONE_ARRIVED and flow.sent[tp.psn]
     if last then
       tell(note, "tp", T.ack_psn_in, last.note.number)
-      tell(note, "tp", T.ack_psn_time, span(frame.time - last.time))
+      tell(note, "tp", T.ack_psn_time, frame.time - last.time)
     end
   end
   if newest then
     tell(note, "tp", T.acks, newest.note.number)
     tell(note, "tp", T.acks_count, count)
-    tell(note, "tp", T.acks_time, span(frame.time - newest.time))
+    tell(note, "tp", T.acks_time, frame.time - newest.time)
   end
 end
 
@@ -1722,7 +1748,7 @@ local function observe_reject(frame, note, tp, packet)
   return half
 end
 
-local function observe_transport(frame, packet, note)
+function observe_transport(frame, packet, note)
   local tp = packet.transport
   if not tp or tp.fault or tp.type ~= TP_DATA and not tp.whole then return end
   local half
@@ -1904,6 +1930,8 @@ function show_transport(frame, tvb, root, packet)
   return string.format("%s%s to %08x%s", TP_TYPES[tp.type], ask, tp.connection, body)
 end
 
+end
+
 -- 13. The dissector -------------------------------------------------------------------------------------------------
 
 -- Takes a frame apart, without a tree: what the first pass and the printing both need.
@@ -1947,13 +1975,8 @@ local function look(frame, pinfo)
     end
   end
   local link = frame.way.link
-  if link then
-    tell(note, "link", L.link, link.number)
-    tell(note, "link", L.session, link.session)
-  end
+  if link then note.number_of_link, note.session = link.number, link.session end
   note.sender, note.receiver = name_of(frame.way), name_of(frame.way.peer)
-  if note.sender then tell(note, "link", L.sender, note.sender) end
-  if note.receiver then tell(note, "link", L.receiver, note.receiver) end
 end
 
 function mtlink.init() state = new_state() end

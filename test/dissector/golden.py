@@ -138,6 +138,17 @@ class LinkFrames(Case):
         self.expect(seen[9], "mtlink", short_padding="", init__peer_in=7, session=2)
         self.expect(seen[11], "mtlink", up="", stale=None, session=2)
 
+    def test_an_init_that_is_repeated(self):
+        link = Link()
+        link.init(link.a, known=False)
+        link.init(link.a, known=False, after=10**7)                   # 2: nobody answered
+        for _ in range(3):
+            link.init(link.b, link.a.nonce)                           # 3 to 5
+        seen = self.scene(link.frames)
+        self.expect(seen[1], "mtlink", bring_up="", init__taken_in=None)
+        self.expect(seen[2], "mtlink", bring_up=None, init__taken_in=3)
+        self.expect(seen[5], "mtlink", bring_up=None, init__peer_in=2, session=1)
+
     def test_inits_that_are_refused(self):
         link = Link()
         link.up()

@@ -299,6 +299,7 @@ local LX = experts(mtlink, "mtlink", {
   { "bad_header_crc", "Bad header CRC (L1)", "CHECKSUM", "ERROR" },
   { "bad_packet_crc", "Bad packet CRC (N2)", "CHECKSUM", "ERROR" },
   { "truncated", "Not captured whole", "UNDECODED", "NOTE" },
+  { "unordered", "Earlier than a frame in front of it", "SEQUENCE", "WARN" },
   { "stale", "Epoch of another session (L3)", "SEQUENCE", "WARN" },
   { "epoch_changed", "Another epoch, and its INIT is not in the capture", "SEQUENCE", "NOTE" },
   { "bad_ack", "Ack beyond what was sent (L16)", "SEQUENCE", "WARN" },
@@ -502,7 +503,8 @@ end
 -- A link is two ways, each other's `peer`. directions: by interface, source and target; anywhere: by source and target
 -- alone; latest: the way that a source used last, by interface and source.
 local function new_state()
-  return { notes = {}, directions = {}, anywhere = {}, latest = {}, links = 0, echoes = {}, ids = {}, streams = 0 }
+  return { notes = {}, directions = {}, anywhere = {}, latest = {}, links = 0, latest_time = 0, echoes = {},
+    ids = {}, streams = 0 }
 end
 
 -- One way starts anew: what its sender sends, and what it has been told. whole: it is seen from its start, so that seq
@@ -1796,7 +1798,8 @@ local function show_reports(frame, tree, tvb, op)
     item:add(T.op_report_index, tvb(at, 1))
     item:add(T.op_report_status, tvb(at + 1, 1))
   end
-  say(frame, tree, TX.report, "%s of DATA %d failed, or hold messages (T28)", plural(math.floor(op.length / 2), "operation"), op.psn)
+  say(frame, tree, TX.report, "%s of DATA %d failed, or hold messages (T28)",
+    plural(math.floor(op.length / 2), "operation"), op.psn)
 end
 
 local function show_data(frame, tree, tvb, op)
@@ -1965,6 +1968,11 @@ end
 local function look(frame, pinfo)
   local note = frame.note
   frame.time = math.floor(pinfo.rel_ts * 1e9 + 0.5)
+  if frame.time < state.latest_time then
+    find(note, "link", LX.unordered, "%s before a frame that stands in front of it: bring the capture into order (reordercap) "
+      .. "before you rely on what is said of numbers, acks and credit", duration(state.latest_time - frame.time))
+  end
+  state.latest_time = math.max(state.latest_time, frame.time)
   frame.way = way_of(pinfo)
   local complete = frame.kind == DATA and frame.packet or frame.body
   if frame.header_crc == CRC_GOOD and complete and observe(frame.way, frame, note) and frame.packet_crc ~= CRC_BAD then

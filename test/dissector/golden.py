@@ -340,6 +340,17 @@ class LinkFrames(Case):
         self.expect(seen[6], "mtlink", acked_in=7, link=0, receiver="node 2 port 20")
         self.expect(seen[7], "mtlink", acks=6, link=0, stale=None)
 
+    def test_a_capture_that_is_not_in_order(self):
+        link = Link()
+        link.up()
+        link.data(link.a, 0)                                          # 6
+        link.status(link.b, ack=1)                                    # 7
+        link.frames[5], link.frames[6] = link.frames[6], link.frames[5]
+        seen = self.scene(link.frames)
+        self.expect(seen[5], "mtlink", unordered=None)
+        self.expect(seen[6], "mtlink", kind=1, unordered=None, bad_ack="")
+        self.expect(seen[7], "mtlink", kind=0, unordered="")
+
     def test_a_capture_without_destinations(self):
         """Fields are all there, but which frames belong together is not known."""
         link = Link()

@@ -257,6 +257,46 @@ class LinkFrames(Case):
         self.expect(seen[12], "mtlink", credit_left=7)
         self.expect(seen[14], "mtlink", credit_left=14)
 
+    def test_a_stall_ends_by_more_credit_alone(self):
+        link = Link()
+        link.up()
+        for seq in range(8):
+            link.data(link.a, seq)                                    # 6 to 13
+        link.status(link.b, ack=8)                                    # 14: all arrived, none has left the buffer
+        link.status(link.b, (7,) + ALLOCATION[1:], ack=8)             # 15: not ahead, ignored (L21)
+        link.status(link.a, seq=8, flags=wire.POLL)                   # 16
+        link.status(link.b, (9,) + ALLOCATION[1:], ack=8)             # 17
+        link.status(link.b, (9,) + ALLOCATION[1:], ack=8)             # 18: answers nothing
+        seen = self.scene(link.frames)
+        self.expect(seen[13], "mtlink", no_credit="", credit_left=0)
+        for number in (14, 15, 18):
+            self.expect(seen[number], "mtlink", stall=None, status__poll_in=None)
+        self.expect(seen[17], "mtlink", stall="", stall__since=13, stall__time=4000, status__poll_in=16)
+
+    def test_credit_is_not_told_while_frames_are_missing(self):
+        link = Link()
+        link.up()
+        link.data(link.a, 0)                                          # 6: 7 of 8 are left
+        link.data(link.a, 2)                                          # 7: 1 is missing, and what it took
+        link.data(link.a, 1, flags=wire.REPLAY)                       # 8: all are there again
+        link.data(link.a, 1, flags=wire.REPLAY)                       # 9: takes none (L17)
+        link.data(link.a, 3)                                          # 10
+        seen = self.scene(link.frames)
+        self.assertEqual([[7], [], [5], [], [4]],
+                         [tshark.normal(seen[n].get("mtlink.credit_left", []), [0]) for n in (6, 7, 8, 9, 10)])
+
+    def test_an_ack_that_is_told_again_and_again_is_believed(self):
+        """The capture has missed DATA, and nothing else can be the reason. 16 in a row are doubted."""
+        link = Link()
+        link.up()
+        link.data(link.a, 0)                                          # 6
+        for _ in range(18):
+            link.status(link.b, ack=3)                                # 7 to 24
+        link.data(link.a, 3)                                          # 25
+        seen = self.scene(link.frames)
+        self.assertEqual([True] * 16 + [False] * 2, ["mtlink.bad_ack" in seen[n] for n in range(7, 25)])
+        self.expect(seen[25], "mtlink", gap=None, unacknowledged=1)
+
     def test_round_trip_by_t_echo(self):
         """b held the STATUS of a for 300 ns, and 1 us lies between them: 700 ns are for the way to b and back (L19)."""
         link = Link()

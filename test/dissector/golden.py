@@ -267,9 +267,10 @@ class LinkFrames(Case):
         link.status(link.a, seq=8, flags=wire.POLL)                   # 16
         link.status(link.b, (9,) + ALLOCATION[1:], ack=8)             # 17
         link.status(link.b, (9,) + ALLOCATION[1:], ack=8)             # 18: answers nothing
+        link.status(link.b, (10,) + ALLOCATION[1:], ack=8)            # 19: more, but there was some
         seen = self.scene(link.frames)
         self.expect(seen[13], "mtlink", no_credit="", credit_left=0)
-        for number in (14, 15, 18):
+        for number in (14, 15, 18, 19):
             self.expect(seen[number], "mtlink", stall=None, status__poll_in=None)
         self.expect(seen[17], "mtlink", stall="", stall__since=13, stall__time=4000, status__poll_in=16)
 

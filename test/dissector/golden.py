@@ -333,6 +333,37 @@ class LinkFrames(Case):
         self.expect(seen[8], "mtlink", bad_ack=None)
         self.expect(seen[9], "mtlink", out_of_window=None, gap=None)
 
+    def test_a_frame_beyond_the_window_proves_nothing_when_others_follow(self):
+        link = Link()
+        link.up()
+        link.data(link.a, 0)
+        link.data(link.a, 100)                                        # 7: dropped
+        link.data(link.a, 1)                                          # 8
+        link.status(link.b, ack=50)                                   # 9
+        seen = self.scene(link.frames)
+        self.expect(seen[7], "mtlink", out_of_window="")
+        self.expect(seen[9], "mtlink", bad_ack="")
+
+    def test_credit_is_unknown_when_a_frame_that_arrived_was_missed(self):
+        link = Link()
+        link.up()
+        link.data(link.a, 0)
+        link.data(link.a, 2)                                          # 7: 1 is not in the capture
+        link.status(link.b, ack=3)                                    # 8: but it came
+        link.data(link.a, 3)                                          # 9
+        seen = self.scene(link.frames)
+        self.expect(seen[9], "mtlink", gap=None, cells=1, credit_left=None)
+
+    def test_a_seq_that_was_passed_over_is_not_that_of_the_last_round(self):
+        """Seq has 16 bits: 5 comes again after 65,536."""
+        link = Link()
+        for seq in (5, 16389, 32773, 49157, 6):
+            link.data(link.a, seq)
+        link.data(link.a, 5, flags=wire.REPLAY)                       # 6
+        seen = self.scene(link.frames)
+        self.expect(seen[5], "mtlink", gap="", gap__count=16384)
+        self.expect(seen[6], "mtlink", replay="", first_sent_in=None)
+
     def test_a_capture_of_short_pieces(self):
         """Of DATA with 100 bytes and a STATUS, so many bytes; the link header ends at 30, a network header at 42."""
         link = Link()

@@ -13,6 +13,16 @@ namespace {
 constexpr const char* kIndent = "    ";
 constexpr std::size_t kShownDifferences = 20;  // in a report
 
+/// "differs in ack (L2), header CRC (L1)".
+std::string how_differs(const std::vector<FieldDifference>& fields) {
+  std::vector<std::string> names;
+  for (const FieldDifference& field : fields) {
+    names.push_back(field.rule.empty() ? field.name
+                                       : fmt::format("{} ({})", field.name, field.rule));
+  }
+  return fmt::format("differs in {}", fmt::join(names, ", "));
+}
+
 /// The first frame of `port` that differs: `expected` is nullptr when `got` is one too many, and
 /// the other way about.
 Difference frame_difference(PortId port, std::size_t index, const TraceFrame* expected,
@@ -38,8 +48,10 @@ Difference frame_difference(PortId port, std::size_t index, const TraceFrame* ex
     d.at = std::min(expected->at, got->at);
     left = expected->bytes;
     right = got->bytes;
-    what = fmt::format("frame {} of the trace {}", expected->number,
-                       expected->bytes == got->bytes ? "came at another time" : "differs");
+    d.fields = differing_fields(expected->bytes, got->bytes);
+    what =
+        fmt::format("frame {} of the trace {}", expected->number,
+                    expected->bytes == got->bytes ? "came at another time" : how_differs(d.fields));
   }
   d.what = fmt::format("port {}: {} (the port's {}. sent frame)", port.value(), what, index + 1);
   d.detail = fmt::format("{}time: expected {} | got {}\n", kIndent,

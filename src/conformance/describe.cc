@@ -168,6 +168,32 @@ const std::string* value_of(const Fields& fields, std::string_view field) {
   return at == fields.end() ? nullptr : &at->value;
 }
 
+struct FieldRule {
+  std::string_view field;
+  std::string_view rule;
+};
+/// Which rule decides a field. Names with an index stand without it.
+constexpr FieldRule kFieldRules[] = {
+    {"frame bytes", "P4"},   {"to MAC", "P2"},      {"from MAC", "C3"},   {"EtherType", "P1"},
+    {"version", "L3"},       {"kind", "L26"},       {"epoch", "L3"},      {"length", "L3"},
+    {"seq", "L10, L18"},     {"ack", "L2"},         {"vc", "N1"},         {"credit_vc", "L24"},
+    {"flags", "L17, L18a"},  {"credit", "L20"},     {"header CRC", "L1"}, {"hop_limit", "N6"},
+    {"packet flags", "N12"}, {"class", "N1"},       {"proto", "N11"},     {"dst", "N7"},
+    {"src", "N11"},          {"entropy", "N11"},    {"partition", "N11"}, {"payload", "N11"},
+    {"packet CRC", "N2"},    {"nonce", "L4"},       {"peer_nonce", "L6"}, {"INIT epoch", "L4"},
+    {"vcs", "L6"},           {"allocation", "L20"}, {"t_tx", "C1"},       {"t_echo", "L19"},
+    {"range", "L15"},        {"reason", "L8"},      {"padding", "P4"},
+};
+
+std::string rule_of(std::string_view field) {
+  const std::string_view plain = field.substr(0, field.find('['));
+  for (const FieldRule& entry : kFieldRules) {
+    const bool indexed = entry.field == "range" && field.starts_with("range ");
+    if (entry.field == plain || indexed) return std::string(entry.rule);
+  }
+  return {};
+}
+
 /// Names of both, those of `got` alone behind the common name that they follow.
 std::vector<std::string> merged_names(const Fields& expected, const Fields& got) {
   std::vector<std::string> names;
@@ -206,6 +232,20 @@ std::vector<DescribedField> describe(std::span<const std::byte> frame) {
   return fields;
 }
 
+std::vector<FieldDifference> differing_fields(std::span<const std::byte> expected,
+                                              std::span<const std::byte> got) {
+  const Fields left = describe(expected);
+  const Fields right = describe(got);
+  std::vector<FieldDifference> differences;
+  for (const std::string& field : merged_names(left, right)) {
+    const std::string* l = value_of(left, field);
+    const std::string* r = value_of(right, field);
+    if (l != nullptr && r != nullptr && *l == *r) continue;
+    differences.push_back({field, l == nullptr ? "" : *l, r == nullptr ? "" : *r, rule_of(field)});
+  }
+  return differences;
+}
+
 std::string summary(std::span<const std::byte> frame) {
   if (frame.size() < link::kFrameHeader) return fmt::format("{} bytes, too short", frame.size());
   const std::byte* p = frame.data() + link::kEthernetHeader;
@@ -228,8 +268,10 @@ std::string side_by_side(const std::optional<std::vector<std::byte>>& expected,
     const std::string* l = value_of(left, field);
     const std::string* r = value_of(right, field);
     const bool same = l != nullptr && r != nullptr && *l == *r;
-    text += fmt::format("{}{} {:<13}  {:<{}} | {}\n", indent, same ? ' ' : '*', field,
-                        l == nullptr ? "-" : *l, width, r == nullptr ? "-" : *r);
+    const std::string rule = same ? std::string() : rule_of(field);
+    text += fmt::format("{}{} {:<13}  {:<{}} | {}{}\n", indent, same ? ' ' : '*', field,
+                        l == nullptr ? "-" : *l, width, r == nullptr ? "-" : *r,
+                        rule.empty() ? "" : "   (" + rule + ")");
   }
   return text;
 }

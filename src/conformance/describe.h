@@ -22,11 +22,23 @@ struct DescribedField {
 /// judged.
 std::vector<DescribedField> describe(std::span<const std::byte> frame);
 
+/// A field in which two frames differ; the value of a side that lacks it is empty.
+struct FieldDifference {
+  std::string name;
+  std::string expected;
+  std::string got;
+  std::string rule;  ///< where to look first; empty: the field follows no rule of its own
+  friend bool operator==(const FieldDifference&, const FieldDifference&) = default;
+};
+/// The fields in which two frames differ, in the order of the wire; none for equal ones.
+std::vector<FieldDifference> differing_fields(std::span<const std::byte> expected,
+                                              std::span<const std::byte> got);
+
 /// One line: kind and the fields that tell frames of a kind apart.
 std::string summary(std::span<const std::byte> frame);
 
-/// Both frames field by field, a line each, "*" at those that differ; an absent frame leaves its
-/// side empty. Each line begins with `indent`.
+/// Both frames field by field, a line each, "*" and the rule at those that differ; an absent frame
+/// leaves its side empty. Each line begins with `indent`.
 std::string side_by_side(const std::optional<std::vector<std::byte>>& expected,
                          const std::optional<std::vector<std::byte>>& got,
                          const std::string& indent);

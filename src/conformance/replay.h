@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/describe.h"
 #include "conformance/trace.h"
 
 namespace mtl::conformance {
@@ -35,8 +36,9 @@ struct Difference {
   std::optional<PortId> port;
   std::size_t frame = 0;  ///< kFrame: number in the capture of the frame expected; 0: none was
   std::size_t index =
-      0;             ///< kFrame: among the frames sent by the port; kDelivery: among the deliveries
-  std::string what;  ///< one line
+      0;  ///< kFrame: among the frames sent by the port; kDelivery: among the deliveries
+  std::vector<FieldDifference> fields;  ///< kFrame, where both sides have a frame
+  std::string what;                     ///< one line
   std::string detail;  ///< expected and got side by side, several lines; may be empty
 };
 

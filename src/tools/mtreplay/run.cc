@@ -1,0 +1,169 @@
+#include "tools/mtreplay/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "conformance/pcap_file.h"
+#include "conformance/trace.h"
+#include "tools/mtreplay/output.h"
+#include "tools/mtreplay/report.h"
+
+namespace mtl::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using conformance::Trace;
+
+/// NAME.json of NAME, NAME.json or NAME.pcap.
+fs::path json_of(fs::path path) {
+  const bool half = path.extension() == ".json" || path.extension() == ".pcap";
+  return half ? path.replace_extension(".json") : fs::path(path.string() + ".json");
+}
+
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(path, error);
+  return error ? path.lexically_normal() : whole;
+}
+
+fs::path dump_path(const RunOptions& options, const fs::path& trace) {
+  return fs::path(options.dump) / (trace.stem().string() + ".pcap");
+}
+
+/// What is wrong with writing the dumps: one would replace another one, or a trace.
+std::optional<std::string> dump_fault(const RunOptions& options,
+                                      const std::vector<fs::path>& traces) {
+  if (options.dump.empty()) return std::nullopt;
+  std::map<fs::path, fs::path> by_dump;
+  for (const fs::path& trace : traces) {
+    const fs::path dump = dump_path(options, trace);
+    if (resolved(dump) == resolved(fs::path(trace).replace_extension(".pcap"))) {
+      return fmt::format("--dump {}: {} would replace the trace itself; name another folder",
+                         options.dump, dump.string());
+    }
+    const auto [at, fresh] = by_dump.emplace(dump, trace);
+    if (!fresh) {
+      return fmt::format("--dump {}: {} and {} would both be written to {}; run them apart",
+                         options.dump, at->second.string(), trace.string(), dump.string());
+    }
+  }
+  return std::nullopt;
+}
+
+TraceResult replay_one(const fs::path& path, const RunOptions& options) {
+  TraceResult result;
+  result.path = path;
+  result.name = path.stem().string();
+  const auto trace = conformance::load_trace(path);
+  if (!trace) {
+    result.message = trace.error().message;
+    return result;
+  }
+  result.rules = trace->rules;
+  const conformance::Outcome outcome = run(*trace, {options.shards});
+  result.differences = compare(*trace, outcome);
+  result.status = result.differences.empty() ? kConforms : kDiffers;
+  if (result.status == kDiffers) result.message = report(*trace, result.differences);
+  if (options.dump.empty()) return result;
+  const auto written = conformance::write_capture(dump_path(options, path), outcome.capture);
+  if (!written) {
+    result.status = kUnusable;
+    result.message = written.error().message;
+  }
+  return result;
+}
+
+/// All results, in the order of `traces`. Each thread takes the next trace that nobody has taken.
+std::vector<TraceResult> replay_all(const std::vector<fs::path>& traces,
+                                    const RunOptions& options) {
+  std::vector<TraceResult> results(traces.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < traces.size(); i = next++) {
+      results[i] = replay_one(traces[i], options);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(options.jobs, traces.size()); ++i) {
+    threads.emplace_back(work);
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+void print_text(const std::vector<TraceResult>& results, const RunOptions& options,
+                std::ostream& out) {
+  std::size_t conform = 0;
+  for (const TraceResult& result : results) {
+    if (result.status == kConforms) {
+      ++conform;
+      out << fmt::format("ok      {}\n", result.name);
+    } else if (result.status == kDiffers) {
+      out << fmt::format("FAILED  {}", result.message);
+    } else {
+      out << fmt::format("UNUSED  {}: {}\n", result.name, result.message);
+    }
+  }
+  out << fmt::format("{} of {} traces conform, ports over {} shard{}\n", conform, results.size(),
+                     options.shards, options.shards == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Result<std::vector<fs::path>> expand_traces(const std::vector<std::string>& arguments) {
+  std::vector<fs::path> all;
+  std::set<fs::path> seen;
+  const auto add = [&](const fs::path& path) {
+    if (seen.insert(resolved(path)).second) all.push_back(path);
+  };
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (!fs::is_directory(argument, error)) {
+      add(json_of(argument));
+      continue;
+    }
+    auto found = conformance::find_traces(argument);
+    if (!found) return found.error();
+    for (const fs::path& path : *found) add(path);
+  }
+  if (all.empty()) return Error{"no trace was named; give files or folders of traces"};
+  return all;
+}
+
+int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) {
+  const auto traces = expand_traces(options.traces);
+  if (!traces) {
+    err << fmt::format("mtreplay: {}\n", traces.error().message);
+    return kUnusable;
+  }
+  if (const auto fault = dump_fault(options, *traces)) {
+    err << fmt::format("mtreplay: {}\n", *fault);
+    return kUnusable;
+  }
+  const std::vector<TraceResult> results = replay_all(*traces, options);
+  int status = kConforms;
+  for (const TraceResult& result : results) {
+    status = std::max(status, result.status);
+    if (result.status == kUnusable) err << fmt::format("mtreplay: {}\n", result.message);
+  }
+  const bool report_alone = options.report && options.output.empty();
+  if (!report_alone) print_text(results, options, out);
+  if (!options.report) return status;
+  const std::string text = render(*options.report, results);
+  if (report_alone) {
+    out << text;
+  } else if (const auto fault = write_output(options.output, text)) {
+    err << fmt::format("mtreplay: {}\n", *fault);
+    return kUnusable;
+  }
+  return status;
+}
+
+}  // namespace mtl::tools

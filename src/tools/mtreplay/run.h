@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "conformance/replay.h"
+
+namespace mtl::tools {
+
+/// Exit status of mtreplay; the worst of what was done decides.
+inline constexpr int kConforms = 0;
+inline constexpr int kDiffers = 1;
+inline constexpr int kUnusable = 2;  ///< an argument or a file that cannot be used
+
+/// How one trace went.
+struct TraceResult {
+  std::filesystem::path path;  ///< of NAME.json
+  std::string name;
+  int status = kUnusable;
+  std::string message;  ///< kDiffers: the report for people; kUnusable: why
+  /// kDiffers: all differences, by time.
+  std::vector<conformance::Difference> differences;
+  std::vector<std::string> rules;  ///< that the trace shows; empty when it could not be loaded
+};
+
+enum class ReportFormat : std::uint8_t { kJunit, kTap, kJson };
+
+struct RunOptions {
+  std::vector<std::string> traces;  ///< NAME, NAME.json, NAME.pcap, or folders of traces
+  std::size_t shards = 1;
+  std::string dump;  ///< folder for what was received and sent; empty: none
+  std::optional<ReportFormat> report;
+  std::string output;  ///< file of the report; empty: standard output, in place of the text
+  std::size_t jobs = 1;
+};
+
+/// The traces that `arguments` name, folders opened, in their order, each once; never none. An
+/// Error names the argument.
+Result<std::vector<std::filesystem::path>> expand_traces(const std::vector<std::string>& arguments);
+
+/// `mtreplay run`: replays the traces and says on `out` how each went, in the order given whatever
+/// `jobs` is; what cannot be used is said on `err`, too. The exit status.
+int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace mtl::tools

@@ -1,0 +1,126 @@
+#include "conformance/judge/frame.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/byte_order.h"
+#include "base/crc32c.h"
+#include "link/codec.h"
+
+namespace mtl::conformance::judge {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::size_t kMacs = 12;
+constexpr std::uint16_t kTag = 0x8100;         // 802.1Q
+constexpr std::uint16_t kServiceTag = 0x88A8;  // 802.1ad
+constexpr std::size_t kMostTags = 2;
+constexpr std::size_t kCrcAt = 12;  // in the link header
+
+constexpr bool is_tag(std::uint16_t type) {
+  return type == kTag || type == kServiceTag;
+}
+
+/// CRC-32 of Ethernet, as it would stand behind `bytes`.
+std::uint32_t ethernet_crc(Bytes bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const std::byte b : bytes) {
+    crc ^= std::to_integer<std::uint32_t>(b);
+    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (0xEDB88320U & (0U - (crc & 1U)));
+  }
+  return ~crc;
+}
+
+bool all_zeros(Bytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// L1. All that it covers must be there.
+std::uint32_t header_crc(const std::byte* header, Bytes covered) {
+  std::array<std::byte, kCrcAt + link::kMaxControlBody> all;
+  std::memcpy(all.data(), header, kCrcAt);
+  std::memcpy(all.data() + kCrcAt, covered.data(), covered.size());
+  return crc32c_short(Bytes(all).first(kCrcAt + covered.size()));
+}
+
+void check_crcs(LinkFrame& frame, const std::byte* header, std::size_t room) {
+  const bool data = frame.kind == static_cast<std::uint8_t>(link::Kind::kData);
+  const std::size_t length = frame.body_length;
+  if (length > room) {  // no CRC can be right: the frame says that it is longer than it is
+    frame.header_crc = Crc::kWrong;
+    return;
+  }
+  const std::size_t covered = data ? std::min(length, link::kNetworkHeader) : length;
+  if (covered > link::kMaxControlBody || (data && covered < link::kNetworkHeader)) {
+    frame.header_crc = Crc::kWrong;
+    return;
+  }
+  if (frame.body.size() < covered) return;
+  frame.header_crc = header_crc(header, frame.body.first(covered)) == frame.header_crc_field
+                         ? Crc::kRight
+                         : Crc::kWrong;
+  if (!data || length < link::kMinPacket || !frame.body_whole) return;
+  const std::size_t end = length - link::kPacketCrc;
+  frame.packet_crc = crc32c(frame.body.subspan(2, end - 2)) == load32(frame.body.data() + end)
+                         ? Crc::kRight
+                         : Crc::kWrong;
+}
+
+/// Some captures hold the FCS and do not say so: four bytes at the end that are just that are no
+/// padding.
+Bytes without_fcs(const TapFrame& tap, Bytes padding) {
+  constexpr std::size_t kFcs = 4;
+  if (padding.size() < kFcs || tap.bytes.size() != tap.length || all_zeros(padding)) return padding;
+  const std::size_t end = tap.bytes.size() - kFcs;
+  std::uint32_t stands = 0;
+  std::memcpy(&stands, tap.bytes.data() + end, sizeof stands);  // least significant byte first
+  if (ethernet_crc(tap.bytes.first(end)) != stands) return padding;
+  return padding.first(padding.size() - kFcs);
+}
+
+}  // namespace
+
+Content take_apart(const TapFrame& tap, std::uint16_t ether_type, LinkFrame& frame) {
+  frame = LinkFrame{};
+  frame.tap = &tap;
+  const Bytes bytes = tap.bytes;
+  std::size_t at = kMacs;
+  std::size_t tags = 0;
+  while (bytes.size() >= at + 4 && tags < kMostTags && is_tag(load16(bytes.data() + at))) {
+    // The id is kept one higher, so that a priority tag (VLAN 0) is not no tag.
+    frame.tags = frame.tags << 16 | ((load16(bytes.data() + at + 2) & 0x0FFFU) + 1);
+    at += link::kVlanTag;
+    ++tags;
+  }
+  if (bytes.size() < at + 2 || load16(bytes.data() + at) != ether_type) return Content::kOther;
+  std::memcpy(frame.to.data(), bytes.data(), frame.to.size());
+  std::memcpy(frame.from.data(), bytes.data() + frame.to.size(), frame.from.size());
+  frame.length = tap.length - tags * link::kVlanTag;
+  const std::size_t link_at = at + 2;
+  if (bytes.size() < link_at + link::kLinkHeader) return Content::kLink;
+
+  const std::byte* h = bytes.data() + link_at;
+  frame.fields = true;
+  frame.version = load8(h) >> 4;
+  frame.kind = load8(h) & 0x0F;
+  frame.epoch = load8(h + 1);
+  frame.body_length = load16(h + 2);
+  frame.seq = Seq{load16(h + 4)};
+  frame.ack = Seq{load16(h + 6)};
+  frame.vc = load8(h + 8) >> 4;
+  frame.credit_vc = load8(h + 8) & 0x0F;
+  frame.flags = load8(h + 9);
+  frame.credit = CellCount{load16(h + 10)};
+  frame.header_crc_field = load32(h + kCrcAt);
+  const Bytes rest = bytes.subspan(link_at + link::kLinkHeader);
+  const std::size_t room = tap.length - link_at - link::kLinkHeader;
+  frame.body = rest.first(std::min<std::size_t>(rest.size(), frame.body_length));
+  frame.body_whole = frame.body.size() == frame.body_length;
+  frame.padding = without_fcs(tap, rest.subspan(frame.body.size()));
+  check_crcs(frame, h, room);
+  return Content::kLink;
+}
+
+}  // namespace mtl::conformance::judge

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "conformance/judge/finding.h"
+#include "conformance/judge/frame.h"
+#include "conformance/judge/link_judge.h"
+#include "conformance/judge/summary.h"
+#include "link/codec.h"
+
+/// Judges what passes a tap: whether both sides of each link keep the protocol (docs/conformance.md
+/// says which rules a tap can judge). Without I/O: a file, a live tap or a simulator may feed it.
+namespace mtl::conformance::judge {
+
+struct Options {
+  std::uint16_t ether_type = link::kDefaultEtherType;  ///< P1
+  /// The tap shows every frame of each link, once, in the order and at the time sent.
+  bool complete = false;
+};
+
+/// One link that was found.
+struct LinkView {
+  std::uint32_t tags = 0;                     ///< VLAN ids, as LinkFrame::tags
+  std::array<std::uint32_t, 2> interfaces{};  ///< on which each side's frames are judged
+  std::array<bool, 2> seen{};                 ///< whether that side has sent
+  std::unique_ptr<LinkJudge> judge;
+};
+
+/// One thread. Memory grows with the links (kMostLinks at most) and their windows (2 MiB for the
+/// largest), not with frames.
+class Judge {
+ public:
+  static constexpr std::size_t kMostLinks = 1024;
+
+  /// The sink outlives the judge; it is called from within frame() and finish().
+  Judge(const Options& options, FindingSink& sink) : options_(options), sink_(sink) {}
+
+  /// The next frame that passed the tap.
+  void frame(const TapFrame& tap);
+  /// No more come: tells what waited for that.
+  void finish();
+
+  /// In order of appearance.
+  const std::vector<LinkView>& links() const { return links_; }
+  std::uint64_t frames() const { return frames_; }      ///< given to frame()
+  std::uint64_t other() const { return other_; }        ///< of another EtherType
+  std::uint64_t unjudged() const { return unjudged_; }  ///< of links beyond kMostLinks, or of none
+
+ private:
+  struct Key {
+    std::uint32_t tags = 0;
+    std::array<Mac, 2> macs{};  ///< the lower one first
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  using End = std::pair<std::uint32_t, Mac>;  ///< tags and MAC
+  /// An INIT that an end sent to nobody in particular (P2).
+  struct Call {
+    std::vector<std::byte> bytes;
+    TapFrame tap;
+  };
+  static constexpr std::size_t kCallsKept = 16;  ///< of an end that has no link yet, the last ones
+
+  void to_link(const LinkFrame& frame);
+  void to_nobody(const LinkFrame& frame);
+  void give(std::size_t link, const LinkFrame& frame);
+  std::optional<std::size_t> find(const LinkFrame& frame);
+  std::size_t make(std::uint32_t tags, const Mac& from, const Mac& to);
+
+  Options options_;
+  FindingSink& sink_;
+  std::vector<LinkView> links_;
+  std::unordered_map<Key, std::size_t, KeyHash> by_key_;
+  std::map<End, std::vector<std::size_t>> by_end_;
+  std::map<End, std::deque<Call>> calls_;  ///< of ends that have no link
+  std::optional<std::size_t> last_;        ///< link of the last frame: most often that of the next
+  Key last_key_;
+  std::uint64_t frames_ = 0;
+  std::uint64_t other_ = 0;
+  std::uint64_t unjudged_ = 0;
+};
+
+}  // namespace mtl::conformance::judge

@@ -40,6 +40,7 @@ class Run final : private EventTarget {
     checkers_.watch(*fabric_, draw_.plan);
     checkers_.ledger().expect(draw_.order);
     if (options.defect == ScenarioOptions::Defect::kForge) fabric_->wire(0).forge(true);
+    for (std::size_t w = 0; w < fabric_->wires(); ++w) fabric_->wire(w).tap(options.tap, w);
   }
 
   RunResult run();

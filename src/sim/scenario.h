@@ -17,6 +17,8 @@ struct ScenarioOptions {
   bool faults = true;  ///< false: wires, ports and nodes do no wrong, and neither do sources
   /// A defect built in on purpose, that a checker must find.
   enum class Defect : std::uint8_t { kNone, kForge, kLeak } defect = Defect::kNone;
+  /// Hears of the frames on all wires, the first being 0; nullptr: nobody does. Changes nothing.
+  WireTap* tap = nullptr;
 };
 
 struct RunResult {

@@ -58,6 +58,12 @@ void Wire::send(std::size_t direction, const link::FrameOut& frame, Time now) {
   // Room is told of at the very instant: nothing is ever late, so the pacer need not hear what
   // waits.
   if (lane.pacer) lane.pacer->charge(length, now);
+  if (tap_ != nullptr) {
+    Buffer* seen = pool_.take();
+    seen->length = frame.write(seen->data);
+    tap_->sent(index_, direction, seen->bytes(), now);
+    give_back(seen);
+  }
   if (cut_) {
     ++counters_.cut;
     return;
@@ -90,8 +96,7 @@ void Wire::on_event(Time now, std::uint64_t what) {
     late_.pop_front();
     if (!cut_) {
       ++counters_.late;
-      ++counters_.arrived;
-      owner_.frame_in(plan_.ends[1 - late.direction], *late.frame, now);
+      hand_over(late.direction, *late.frame, now);
     }
     give_back(late.frame);
     return;
@@ -122,10 +127,15 @@ void Wire::arrive(std::size_t direction, Buffer* frame, Time now) {
   if (cut_) {
     ++counters_.cut;
   } else {
-    ++counters_.arrived;
-    owner_.frame_in(plan_.ends[1 - direction], *frame, now);
+    hand_over(direction, *frame, now);
   }
   give_back(frame);
+}
+
+void Wire::hand_over(std::size_t direction, const Buffer& frame, Time now) {
+  ++counters_.arrived;
+  if (tap_ != nullptr) tap_->arrived(index_, direction, frame.bytes(), now);
+  owner_.frame_in(plan_.ends[1 - direction], frame, now);
 }
 
 void Wire::impair(std::size_t direction, const phy::ImpairmentConfig& config) {

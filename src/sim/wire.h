@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/buffer.h"
 #include "base/ids.h"
@@ -45,6 +46,20 @@ class WireEnd {
   ~WireEnd() = default;
 };
 
+/// Who listens on wires. `direction` as of Wire; the bytes hold during the call.
+class WireTap {
+ public:
+  /// A frame enters, as its link made it; whether it will arrive nobody knows yet.
+  virtual void sent(std::size_t wire, std::size_t direction, std::span<const std::byte> frame,
+                    Time now) = 0;
+  /// What is given to an end, as impairments left it.
+  virtual void arrived(std::size_t wire, std::size_t direction, std::span<const std::byte> frame,
+                       Time now) = 0;
+
+ protected:
+  ~WireTap() = default;
+};
+
 struct WireCounters {
   std::uint64_t sent = 0;      ///< frames that entered
   std::uint64_t arrived = 0;   ///< frames given to an end
@@ -76,6 +91,12 @@ class Wire final : private EventTarget {
   void cut(bool carrier, bool late);
   void restore();
 
+  /// `tap` hears of all frames from now on, this wire being its `index`; nullptr: nobody does.
+  void tap(WireTap* tap, std::size_t index) {
+    tap_ = tap;
+    index_ = index;
+  }
+
   bool is_cut() const { return cut_; }
   /// Nothing is on its way (late frames aside).
   bool idle() const;
@@ -106,6 +127,7 @@ class Wire final : private EventTarget {
   void on_event(Time now, std::uint64_t what) override;
   void run_lane(std::size_t direction, Time now);
   void arrive(std::size_t direction, Buffer* frame, Time now);
+  void hand_over(std::size_t direction, const Buffer& frame, Time now);
   void set_alarm(std::size_t direction);
 
   WirePlan plan_;
@@ -120,6 +142,8 @@ class Wire final : private EventTarget {
   bool cut_ = false;
   bool carrier_ = true;
   bool forge_ = false;
+  WireTap* tap_ = nullptr;
+  std::size_t index_ = 0;  ///< for tap_
 };
 
 }  // namespace mtl::sim

@@ -12,11 +12,13 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "conformance/pcap_file.h"
 #include "sim/scenario.h"
 
 namespace {
@@ -30,6 +32,33 @@ struct Options {
   bool require_kinds = false;
   bool calm = false;
   bool log = false;
+  std::string pcap;
+  std::optional<std::size_t> wire;  ///< of pcap; nullopt: all
+  std::string at = "sent";          ///< of pcap
+};
+
+/// Keeps the frames of a run for a capture.
+class Capture final : public WireTap {
+ public:
+  explicit Capture(const Options& options) : wire_(options.wire), sent_(options.at == "sent") {}
+  const std::vector<mtl::conformance::CapturedFrame>& frames() const { return frames_; }
+
+ private:
+  void sent(std::size_t wire, std::size_t, std::span<const std::byte> frame,
+            mtl::Time now) override {
+    if (sent_) keep(wire, frame, now);
+  }
+  void arrived(std::size_t wire, std::size_t, std::span<const std::byte> frame,
+               mtl::Time now) override {
+    if (!sent_) keep(wire, frame, now);
+  }
+  void keep(std::size_t wire, std::span<const std::byte> frame, mtl::Time now) {
+    if (wire_.value_or(wire) == wire) frames_.push_back({now, {frame.begin(), frame.end()}});
+  }
+
+  std::optional<std::size_t> wire_;
+  bool sent_;
+  std::vector<mtl::conformance::CapturedFrame> frames_;
 };
 
 struct Range {
@@ -143,6 +172,24 @@ void print(const Summary& summary, double wall) {
   fmt::print("  {:<24} {:>14.1f}\n", "virtual_s", static_cast<double>(summary.virtual_ns) / 1e9);
 }
 
+/// The run of one seed once more, into a capture; false, with a line on stderr, if that failed.
+bool write_pcap(const Options& options, std::uint64_t seed) {
+  Capture capture(options);
+  EventLog off;
+  ScenarioOptions scenario;
+  scenario.faults = !options.calm;
+  scenario.tap = &capture;
+  run_scenario(*kind_of(options.kind, seed), seed, off, scenario);
+  if (capture.frames().empty()) {
+    fmt::print(stderr, "mtsim: --pcap {}: seed {} has no frame on wire {}; leave out --pcap-wire\n",
+               options.pcap, seed, options.wire.value_or(0));
+    return false;
+  }
+  const auto written = mtl::conformance::write_capture(options.pcap, capture.frames());
+  if (!written) fmt::print(stderr, "mtsim: --pcap {}\n", written.error().message);
+  return static_cast<bool>(written);
+}
+
 int run(const Options& options) {
   const auto range = parse_range(options.seeds);
   if (!range) {
@@ -152,6 +199,10 @@ int run(const Options& options) {
   if (!kind_of(options.kind, 0)) {
     fmt::print(stderr, "mtsim: --kind '{}' is none of pair, fabric, ring, line, star, mesh\n",
                options.kind);
+    return 2;
+  }
+  if (!options.pcap.empty() && range->first != range->last) {
+    fmt::print(stderr, "mtsim: --pcap takes one seed; --seeds '{}' are more\n", options.seeds);
     return 2;
   }
   const auto before = std::chrono::steady_clock::now();
@@ -169,6 +220,7 @@ int run(const Options& options) {
       code = 1;
     }
   }
+  if (!options.pcap.empty() && !write_pcap(options, range->first)) code = 2;
   return code;
 }
 
@@ -188,6 +240,13 @@ int main(int argc, char** argv) {
   app.add_flag("--calm", options.calm, "no faults");
   app.add_flag("--log", options.log,
                "for a failing seed, the whole log instead of its last 50 lines");
+  CLI::Option* pcap = app.add_option("--pcap", options.pcap,
+                                     "write the frames of the run of one seed to this capture");
+  app.add_option("--pcap-wire", options.wire, "only those of this wire, from 0")->needs(pcap);
+  app.add_option("--pcap-at", options.at,
+                 "sent: as links made them; arrived: what the wires left of them")
+      ->needs(pcap)
+      ->check(CLI::IsMember({"sent", "arrived"}));
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace mtl::sim {
@@ -70,6 +71,52 @@ TEST_F(WireTest, DelaysAndKeepsOrderBothWays) {
   EXPECT_EQ(ends.frames[0], (Ends::Seen{20, at(3000), 60, std::byte{1}}));
   EXPECT_EQ(ends.frames[1], (Ends::Seen{20, at(3000), 60, std::byte{2}}));
   EXPECT_EQ(ends.frames[2], (Ends::Seen{10, at(3000), 60, std::byte{3}}));
+  EXPECT_EQ(pool.in_use(), 0u);
+}
+
+class Ear final : public WireTap {
+ public:
+  struct Heard {
+    std::size_t wire;
+    std::size_t direction;
+    std::size_t length;
+    std::byte mark;
+    Time at;
+    friend bool operator==(const Heard&, const Heard&) = default;
+  };
+  void sent(std::size_t wire, std::size_t direction, std::span<const std::byte> bytes,
+            Time now) override {
+    entered.push_back({wire, direction, bytes.size(), bytes[0], now});
+  }
+  void arrived(std::size_t wire, std::size_t direction, std::span<const std::byte> bytes,
+               Time now) override {
+    left.push_back({wire, direction, bytes.size(), bytes[0], now});
+  }
+  std::vector<Heard> entered;
+  std::vector<Heard> left;
+};
+
+TEST_F(WireTest, ATapHearsWhatEntersAndWhatArrives) {
+  Ear ear;
+  Wire wire = make(microseconds(3));
+  wire.tap(&ear, 7);
+  wire.send(0, frame(1), queue.now());
+  wire.send(1, frame(2, 100), queue.now());
+  run();
+  wire.cut(false, false);
+  wire.send(0, frame(3), queue.now());  // is lost
+  run();
+  wire.tap(nullptr, 0);
+  wire.restore();
+  wire.send(0, frame(4), queue.now());
+  run();
+  using Heard = Ear::Heard;
+  EXPECT_EQ(ear.entered, (std::vector<Heard>{{7, 0, 60, std::byte{1}, at(0)},
+                                             {7, 1, 100, std::byte{2}, at(0)},
+                                             {7, 0, 60, std::byte{3}, at(3000)}}));
+  EXPECT_EQ(ear.left, (std::vector<Heard>{{7, 0, 60, std::byte{1}, at(3000)},
+                                          {7, 1, 100, std::byte{2}, at(3000)}}));
+  EXPECT_EQ(ends.frames.size(), 3u);
   EXPECT_EQ(pool.in_use(), 0u);
 }
 

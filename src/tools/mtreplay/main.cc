@@ -9,10 +9,12 @@
 #include <map>
 #include <string>
 
+#include "tools/mtreplay/judge.h"
 #include "tools/mtreplay/run.h"
 
 namespace {
 
+using mtl::tools::JudgeOptions;
 using mtl::tools::ReportFormat;
 using mtl::tools::RunOptions;
 
@@ -41,6 +43,27 @@ CLI::App* add_run(CLI::App& app, RunOptions& options) {
   return run;
 }
 
+CLI::App* add_judge(CLI::App& app, JudgeOptions& options) {
+  CLI::App* judge =
+      app.add_subcommand("judge", "Judge both sides of each link in a capture, whoever made them");
+  judge->add_option("CAPTURE", options.capture, "A pcap or pcapng file; -: standard input")
+      ->required();
+  judge->add_flag("--complete", options.complete,
+                  "The capture has every frame of each link, once, in the order and at the time "
+                  "sent: what holds only then is a finding, too");
+  judge
+      ->add_option("--only", options.only,
+                   "MAC; findings of this side alone count. May be given again")
+      ->allow_extra_args(false);
+  judge->add_option("--ether-type", options.ether_type, "EtherType of the links (P1)")
+      ->check(CLI::Range(0x0600, 0xFFFF));
+  CLI::Option* report =
+      judge->add_flag("--json", options.json, "A report as JSON, instead of the text");
+  judge->add_option("-o,--output", options.output, "Write the JSON to this file, beside the text")
+      ->needs(report);
+  return judge;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,14 +73,17 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit status: 0 all is well, 1 something is not, 2 an argument or a file cannot be used.");
   RunOptions run_options;
+  JudgeOptions judge_options;
   add_run(app, run_options);
+  const CLI::App* judge = add_judge(app, judge_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : mtl::tools::kUnusable;
   }
   try {
-    return mtl::tools::run_traces(run_options, std::cout, std::cerr);
+    return judge->parsed() ? mtl::tools::judge_capture(judge_options, std::cout, std::cerr)
+                           : mtl::tools::run_traces(run_options, std::cout, std::cerr);
   } catch (const std::exception& error) {
     fmt::print(stderr, "mtreplay: {}\n", error.what());
     return mtl::tools::kUnusable;

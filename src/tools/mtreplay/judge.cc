@@ -1,0 +1,172 @@
+#include "tools/mtreplay/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "conformance/capture_reader.h"
+#include "conformance/hex.h"
+#include "conformance/judge/judge.h"
+#include "conformance/time_sorter.h"
+#include "tools/mtreplay/judge_report.h"
+#include "tools/mtreplay/output.h"
+#include "tools/mtreplay/run.h"
+
+namespace mtl::tools {
+namespace {
+
+using conformance::CaptureReader;
+using conformance::CaptureRecord;
+using conformance::TimeSorter;
+using conformance::judge::Finding;
+using conformance::judge::Grade;
+using conformance::judge::Judge;
+
+/// Keeps what the judge tells. It tells a few findings of each rule, side and link, but links may
+/// be many.
+class Findings final : public conformance::judge::FindingSink {
+ public:
+  static constexpr std::size_t kMost = 10'000;
+  void found(const Finding& finding) override {
+    if (list.size() < kMost) list.push_back(finding);
+  }
+  std::vector<Finding> list;
+};
+
+Result<std::set<Mac>> parse_macs(const std::vector<std::string>& texts) {
+  std::set<Mac> macs;
+  for (const std::string& text : texts) {
+    const auto mac = conformance::mac_from_text(text);
+    if (!mac) return Error{fmt::format("--only {}: no MAC such as 02:00:00:00:dd:00", text)};
+    macs.insert(*mac);
+  }
+  return macs;
+}
+
+struct Fed {
+  std::uint64_t not_ethernet = 0;    ///< frames of interfaces that are none
+  std::uint64_t unsorted = 0;        ///< frames that stand far from where their time belongs
+  std::optional<std::string> fault;  ///< what ended it before the capture's end
+};
+
+/// Feeds the judge. What comes from several interfaces is sorted first.
+Fed judge_all(CaptureReader& reader, Judge& judge) {
+  Fed fed;
+  TimeSorter sorter;
+  CaptureRecord record;
+  const auto give = [&](const CaptureRecord& r) {
+    judge.frame({r.number, r.interface, r.at, r.bytes, r.length});
+  };
+  for (;;) {
+    const auto more = reader.next(record);
+    if (!more) fed.fault = more.error().message;
+    if (!more || !*more) break;
+    if (!reader.interfaces()[record.interface].ethernet()) {
+      ++fed.not_ethernet;
+    } else if (reader.interfaces().size() > 1) {
+      sorter.push(record, give);
+    } else {
+      give(record);
+    }
+  }
+  sorter.finish(give);
+  fed.unsorted = sorter.unsorted();
+  judge.finish();
+  return fed;
+}
+
+void keep_only(const std::set<Mac>& only, const Judge& judge, std::vector<Finding>& findings) {
+  if (only.empty()) return;
+  std::erase_if(findings, [&](const Finding& finding) {
+    return !only.contains(judge.links()[finding.link].judge->sides()[finding.side].mac);
+  });
+}
+
+/// Why nothing of the capture could be judged, or nothing.
+std::optional<std::string> nothing_judged(const JudgeReport& report, const std::set<Mac>& only,
+                                          const JudgeOptions& options) {
+  if (report.judge.links().empty()) {
+    return fmt::format(
+        "{}: no frame of a link in it: {} frames, {} of another EtherType than {:#06x} (see "
+        "--ether-type), {} not Ethernet",
+        options.capture, report.judge.frames() + report.not_ethernet, report.judge.other(),
+        options.ether_type, report.not_ethernet);
+  }
+  for (const Mac& mac : only) {
+    const auto& links = report.judge.links();
+    const bool there = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+      const auto& sides = link.judge->sides();
+      return (sides[0].mac == mac && link.seen[0]) || (sides[1].mac == mac && link.seen[1]);
+    });
+    if (!there) {
+      return fmt::format("{}: --only {}: no frame of a link comes from there", options.capture,
+                         conformance::to_text(mac));
+    }
+  }
+  return std::nullopt;
+}
+
+void print_text(const JudgeReport& report, std::ostream& out) {
+  std::size_t certain = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.grade != Grade::kCertain && !report.complete) continue;
+    out << finding_text(report, finding);
+    ++certain;
+  }
+  if (certain != report.findings.size()) {
+    out << "If the capture has every frame, once and in the order sent (--complete), then also:\n";
+    for (const Finding& finding : report.findings) {
+      if (finding.grade != Grade::kCertain) out << finding_text(report, finding);
+    }
+  }
+  out << summary_text(report);
+  const std::size_t others = report.findings.size() - certain;
+  out << fmt::format("{} finding{} told{}\n", certain, certain == 1 ? "" : "s",
+                     others == 0 ? "" : fmt::format(", and {} if nothing was missed", others));
+}
+
+}  // namespace
+
+int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const std::string& message) {
+    err << fmt::format("mtreplay: {}\n", message);
+    return kUnusable;
+  };
+  const auto only = parse_macs(options.only);
+  if (!only) return fail(only.error().message);
+  auto reader = CaptureReader::open(options.capture);
+  if (!reader) return fail(reader.error().message);
+  Findings findings;
+  Judge judge({options.ether_type, options.complete}, findings);
+  const Fed fed = judge_all(*reader, judge);
+  keep_only(*only, judge, findings.list);
+  const JudgeReport report{.judge = judge,
+                           .findings = findings.list,
+                           .interfaces = reader->interfaces(),
+                           .not_ethernet = fed.not_ethernet,
+                           .unsorted = fed.unsorted,
+                           .cut_off = reader->cut_off(),
+                           .complete = options.complete};
+  if (fed.fault && judge.links().empty()) return fail(*fed.fault);
+  if (const auto why = nothing_judged(report, *only, options)) return fail(*why);
+  const bool json_alone = options.json && options.output.empty();
+  if (!json_alone) print_text(report, out);
+  if (options.json) {
+    if (json_alone) {
+      out << judge_json(report);
+    } else if (const auto fault = write_output(options.output, judge_json(report))) {
+      return fail(*fault);
+    }
+  }
+  // What could be read was judged, and told; but that was not all.
+  if (fed.fault) return fail(*fed.fault);
+  const bool found = std::any_of(
+      findings.list.begin(), findings.list.end(),
+      [&](const Finding& finding) { return finding.grade == Grade::kCertain || options.complete; });
+  return found ? kDiffers : kConforms;
+}
+
+}  // namespace mtl::tools

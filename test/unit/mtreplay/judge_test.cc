@@ -1,0 +1,161 @@
+// mtreplay judge: what it takes, what it tells, and its exit status.
+
+#include "tools/mtreplay/judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "tools/mtreplay/run.h"
+
+namespace mtl::tools {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using testing::HasSubstr;
+using testing::Not;
+
+const fs::path kTraces = MTL_TRACES;
+constexpr const char* kDevice = "02:00:00:00:dd:00";
+constexpr const char* kPeer = "02:00:00:00:ee:00";
+
+class JudgeCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) / (std::string("mtreplay_judge_") + info->name());
+    fs::remove_all(folder_);
+    fs::create_directory(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  int judge(JudgeOptions options) {
+    out_.str("");
+    err_.str("");
+    return judge_capture(options, out_, err_);
+  }
+  int judge(const fs::path& capture) {
+    JudgeOptions options;
+    options.capture = capture;
+    return judge(options);
+  }
+  /// The first `bytes` of a reference trace's capture.
+  fs::path part_of(const std::string& name, std::size_t bytes) {
+    std::ifstream file(kTraces / (name + ".pcap"), std::ios::binary);
+    std::string all{std::istreambuf_iterator<char>(file), {}};
+    const fs::path path = folder_ / (name + ".pcap");
+    std::ofstream(path, std::ios::binary) << all.substr(0, bytes);
+    return path;
+  }
+
+  fs::path folder_;
+  std::ostringstream out_;
+  std::ostringstream err_;
+};
+
+TEST_F(JudgeCommand, NothingFound) {
+  EXPECT_EQ(judge(kTraces / "loss_one.pcap"), kConforms) << out_.str();
+  EXPECT_THAT(out_.str(), HasSubstr(std::string("side 0: ") + kDevice + " (node 7 port 0)"));
+  EXPECT_THAT(out_.str(), HasSubstr("0 findings told"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("ends within")));
+  EXPECT_EQ(err_.str(), "");
+}
+
+// The peer sends a packet of class 0 on VC 4 in frame 13, and says nothing wrong but such.
+TEST_F(JudgeCommand, NamesFrameSideRuleAndWhy) {
+  EXPECT_EQ(judge(kTraces / "wrong_class.pcap"), kDiffers);
+  EXPECT_THAT(out_.str(), HasSubstr("frame 13, 0.000 007 100 s: link 0, " + std::string(kPeer) +
+                                    " (node 20 port 0): N1: a packet of class 0 on VC 4\n"));
+  // Of its seven DATA one is right.
+  EXPECT_THAT(out_.str(), HasSubstr("side 1 broke: N1 x 6"));
+}
+
+TEST_F(JudgeCommand, OnlyOneSideCounts) {
+  JudgeOptions options;
+  options.capture = kTraces / "wrong_class.pcap";
+  options.only = {kDevice};
+  EXPECT_EQ(judge(options), kConforms);
+  options.only = {kPeer};
+  EXPECT_EQ(judge(options), kDiffers);
+  options.only = {"02:00:00:00:00:00"};
+  EXPECT_EQ(judge(options), kUnusable) << "a side that is not there is not judged";
+  EXPECT_THAT(err_.str(), HasSubstr("no frame of a link comes from there"));
+  options.only = {"dd"};
+  EXPECT_EQ(judge(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("--only dd"));
+}
+
+// In loss_one the tester leaves out what is lost on the way, so that a number is missing.
+TEST_F(JudgeCommand, CompleteMakesFindingsOfMore) {
+  JudgeOptions options;
+  options.capture = kTraces / "loss_one.pcap";
+  options.complete = true;
+  EXPECT_EQ(judge(options), kDiffers);
+  EXPECT_THAT(out_.str(), HasSubstr("L10: sends seq"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("unless")));
+  options.only = {kDevice};
+  EXPECT_EQ(judge(options), kConforms) << out_.str();
+}
+
+TEST_F(JudgeCommand, Json) {
+  JudgeOptions options;
+  options.capture = kTraces / "wrong_class.pcap";
+  options.json = true;
+  EXPECT_EQ(judge(options), kDiffers);
+  const json::value report = json::parse(out_.str());
+  const json::value& first = report.at("findings").as_array().at(0);
+  EXPECT_FALSE(report.at("cut_off").as_bool());
+  EXPECT_FALSE(report.at("complete").as_bool());
+  EXPECT_EQ(first.at("frame").to_number<int>(), 13);
+  EXPECT_EQ(first.at("rule").as_string(), "N1");
+  EXPECT_EQ(first.at("grade").as_string(), "certain");
+  EXPECT_EQ(first.at("mac").as_string(), kPeer);
+  const json::value& link = report.at("links").as_array().at(0);
+  const json::value& device = link.at("sides").as_array().at(0);
+  EXPECT_EQ(device.at("mac").as_string(), kDevice);
+  EXPECT_EQ(device.at("node").to_number<int>(), 7);
+  EXPECT_EQ(device.at("frames").at("INIT").to_number<int>(), 2);
+  options.output = folder_ / "report.json";
+  EXPECT_EQ(judge(options), kDiffers);
+  EXPECT_THAT(out_.str(), HasSubstr("N1"));
+  EXPECT_TRUE(fs::exists(options.output));
+  options.output = folder_ / "none" / "report.json";
+  EXPECT_EQ(judge(options), kUnusable);
+}
+
+TEST_F(JudgeCommand, NeverJudgesNothing) {
+  EXPECT_EQ(judge(folder_ / "none.pcap"), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("none.pcap: cannot be opened"));
+  EXPECT_EQ(judge(part_of("loss_one", 24)), kUnusable) << "a capture without frames";
+  EXPECT_THAT(err_.str(), HasSubstr("no frame of a link"));
+  JudgeOptions options;
+  options.capture = kTraces / "loss_one.pcap";
+  options.ether_type = 0x88B6;
+  EXPECT_EQ(judge(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("0x88b6 (see --ether-type)"));
+}
+
+TEST_F(JudgeCommand, ACaptureThatEndsWithinAFrameIsJudgedAsFarAsItGoes) {
+  EXPECT_EQ(judge(part_of("wrong_class", 1300)), kConforms);
+  EXPECT_THAT(out_.str(), HasSubstr("ends within a frame"));
+}
+
+TEST_F(JudgeCommand, ADamagedCaptureIsJudgedAndIsAnError) {
+  // Frame 1 is an INIT of 70 bytes, behind the file's header and its own.
+  const fs::path path = part_of("loss_one", 24 + 16 + 70);
+  std::ofstream(path, std::ios::binary | std::ios::app) << std::string(64, '\xFF');
+  EXPECT_EQ(judge(path), kUnusable);
+  EXPECT_THAT(out_.str(), HasSubstr("link 0"));
+  EXPECT_THAT(err_.str(), HasSubstr("damaged"));
+}
+
+}  // namespace
+}  // namespace mtl::tools

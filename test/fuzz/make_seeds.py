@@ -43,6 +43,24 @@ def node_frames():
             yield seed
 
 
+def capture():
+    """Short captures as they are, one of them as a pcapng of two interfaces."""
+    for path in sorted((ROOT / "pcap").glob("*.pcap")):
+        content = path.read_bytes()
+        if len(content) < 4096:
+            yield bytes([len(content) % 4]) + content
+
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    pcapng = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    pcapng += 2 * block(1, struct.pack("<HHI", 1, 0, 0) + struct.pack("<HHB3x", 9, 1, 9))
+    for number, (time, frame) in enumerate(frames(ROOT / "pcap" / "loss_one.pcap")):
+        pcapng += block(6, struct.pack("<IIIII", number % 2, 0, time, len(frame), len(frame)) + frame)
+    yield bytes([3]) + pcapng
+
+
 def config_file():
     yield (b'node: 1 name: "a" hop_limit: 16 ports { port: 0 af_packet { interface: "eth1" } peer_node: 2 '
            b'link { mtu: 1500 capacity: 64 timers { profile: FAST adaptive: false } } edge { nodes: 3 } '
@@ -80,7 +98,7 @@ def memif_session():
 
 def main():
     target, folder = sys.argv[1:]
-    drawn = {"node_frames": node_frames, "config_file": config_file, "local_port": local_port,
+    drawn = {"capture": capture, "node_frames": node_frames, "config_file": config_file, "local_port": local_port,
              "memif_port": memif_port, "memif_session": memif_session}[target]
     count = 0
     for count, seed in enumerate(drawn(), 1):

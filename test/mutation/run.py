@@ -15,7 +15,8 @@ whose text does not stand exactly once in its file, or that does not compile, is
 mutations.json: {"mutations": [{"rules": ["L13"], "what": "...", "file": "src/...", "find": "...",
 "replace": "...", "traces": "loss_one poison"}], "without": {"P3": "why it has none"}}
 
-Instead of the traces that must fail, on one shard, there may be "tests": {"EXECUTABLE": "GTEST_FILTER"}."""
+Instead of the traces that must fail, on one shard, there may be "tests": {"EXECUTABLE": "GTEST_FILTER"}. With "judge": true
+the judge must find something, too, in what the wrong core sends (docs/conformance.md)."""
 
 import argparse
 import concurrent.futures
@@ -37,6 +38,7 @@ import tree  # noqa: E402  (found by the line above)
 
 TEST_SECONDS = 120
 REPLAYER = "conformance-traces"
+JUDGE = ("conformance-judge", "JudgeSample.FindsNothingInWhatLinksSend")
 REPLAY = "Traces/Replay.ByteForByte/{}_1shard"
 # Without optimisation: what counts is the time to compile one file. A mutation may leave a variable
 # unused: no -Werror.
@@ -49,6 +51,8 @@ def read_mutations(path):
         if "traces" in mutation:
             names = [REPLAY.format(trace) for trace in mutation["traces"].split()]
             mutation["tests"] = {REPLAYER: ":".join(names)}
+        if mutation.get("judge"):
+            mutation["tests"] = {**mutation["tests"], JUDGE[0]: JUDGE[1]}
         missing = {"rules", "what", "file", "find", "replace", "tests"} - set(mutation)
         if missing:
             sys.exit(f"{path}: {mutation.get('what', mutation)}: lacks {', '.join(sorted(missing))}")

@@ -17,7 +17,7 @@
 namespace mtl::conformance {
 namespace {
 
-constexpr std::string_view kVectors = "vectors.json";  // beside the traces, and none itself
+constexpr std::string_view kVectors = "vectors.json";  // so end those beside the traces
 constexpr std::string_view kNodeCounters = "node";
 
 template <class T>
@@ -391,7 +391,9 @@ Result<std::vector<std::filesystem::path>> find_traces(const std::filesystem::pa
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const auto& path = entry.path();
     const bool ours = path.extension() == ".json" || path.extension() == ".pcap";
-    if (ours && path.filename() != kVectors) names.insert(path.parent_path() / path.stem());
+    if (ours && !path.filename().string().ends_with(kVectors)) {
+      names.insert(path.parent_path() / path.stem());
+    }
   }
   if (error) return Error{fmt::format("{}: {}", folder.string(), error.message())};
   if (names.empty())

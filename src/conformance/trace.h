@@ -101,7 +101,7 @@ struct Trace {
 Result<Trace> load_trace(const std::filesystem::path& json);
 
 /// The traces of a folder, in order of name: every NAME.json beside a NAME.pcap. An Error if there
-/// is none, or if one of a pair is missing; vectors.json is not a trace.
+/// is none, or if one of a pair is missing; what ends in vectors.json is not a trace.
 Result<std::vector<std::filesystem::path>> find_traces(const std::filesystem::path& folder);
 
 }  // namespace mtl::conformance

@@ -532,7 +532,7 @@ class TransportBytes(Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.vectors = json.loads((TRACES / "transport" / "vectors.json").read_text())
+        cls.vectors = json.loads((TRACES / "transport-vectors.json").read_text())
         cls.packets = cls.vectors["packets"] + cls.vectors["refused"]
         link, seqs = Link(), {}
         link.a.init["mtu"] = link.b.init["mtu"] = 9000

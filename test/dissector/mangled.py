@@ -25,7 +25,7 @@ def good_frames():
     link = Link()
     link.up()
     link.nack(link.b, (0, 3), (9, 1))
-    vectors = json.loads((TRACES / "transport" / "vectors.json").read_text())
+    vectors = json.loads((TRACES / "transport-vectors.json").read_text())
     for seq, vector in enumerate(vectors["packets"] + vectors["refused"]):
         packet = bytes.fromhex(vector["packet"])
         link.data(link.a, seq, packet, vc=(packet[2] >> 4) * 4)

@@ -14,7 +14,7 @@ import rules
 import tree
 
 PAGE = "pcap/index.md"
-VECTORS = {"pcap/vectors.json", "pcap/transport/vectors.json"}
+VECTORS = {"pcap/vectors.json", "pcap/transport-vectors.json"}
 HEAD = """# Traces by rule, and rules by trace
 
 Made by `test/structure/traces.py --write`; do not edit. The rules in full, and what the names of drops mean: the protocol

@@ -265,7 +265,8 @@ TEST_F(TraceFile, FindsPairsAndNeverNothing) {
   EXPECT_FALSE(find_traces(folder_));
   EXPECT_FALSE(find_traces(folder_ / "none"));
   std::ofstream(folder_ / "vectors.json") << "{}";
-  EXPECT_FALSE(find_traces(folder_)) << "vectors.json is no trace";
+  std::ofstream(folder_ / "transport-vectors.json") << "{}";
+  EXPECT_FALSE(find_traces(folder_)) << "vectors are no trace";
   for (const char* file : {"b.json", "b.pcap", "a.json", "a.pcap", "note.md"}) {
     std::ofstream(folder_ / file) << "";
   }

@@ -10,10 +10,11 @@
 namespace mtl {
 
 /// Where a frame or packet was dropped; a reason belongs to one layer.
-enum class DropLayer : std::uint8_t { kPhy, kLink, kNetwork };
+enum class DropLayer : std::uint8_t { kPhy, kLink, kNetwork, kTransport };
 
 /// Every reason for which something is dropped, in one list: it serves counters, logs, captures and
-/// metrics. Link and network names are the protocol page's; kPhy and `no_buffer` are local.
+/// metrics. Link, network and transport names are the protocol page's; kPhy and `no_buffer` are
+/// local.
 enum class Drop : std::uint8_t {
   // PHY: of the device and of impairments, never of the protocol.
   kImpaired,     ///< dropped by a configured impairment
@@ -43,6 +44,17 @@ enum class Drop : std::uint8_t {
   kHopLimitExceeded,
   kNoRoute,
   kOwnQueueFull,
+  // Transport, per node (T3, T5, T6, T12).
+  kTransportMalformed,
+  kNoConnection,
+  kTransportWrongPeer,
+  kNotUp,
+  kTransportBadAck,
+  kRejected,
+  kTransportStale,
+  kTransportDuplicate,
+  kTransportOutOfWindow,
+  kNoRoom,
   kCount,
 };
 
@@ -77,6 +89,16 @@ inline constexpr std::array<DropInfo, static_cast<std::size_t>(Drop::kCount)> kD
     {DropLayer::kNetwork, "hop_limit_exceeded"},
     {DropLayer::kNetwork, "no_route"},
     {DropLayer::kNetwork, "own_queue_full"},
+    {DropLayer::kTransport, "malformed"},
+    {DropLayer::kTransport, "no_connection"},
+    {DropLayer::kTransport, "wrong_peer"},
+    {DropLayer::kTransport, "not_up"},
+    {DropLayer::kTransport, "bad_ack"},
+    {DropLayer::kTransport, "rejected"},
+    {DropLayer::kTransport, "stale"},
+    {DropLayer::kTransport, "duplicate"},
+    {DropLayer::kTransport, "out_of_window"},
+    {DropLayer::kTransport, "no_room"},
 }};
 
 constexpr const DropInfo& info(Drop reason) {

@@ -39,6 +39,9 @@ void add_drops(const DropReading& drops, Message& out) {
       case DropLayer::kNetwork:
         count->set_layer("network");
         break;
+      case DropLayer::kTransport:
+        count->set_layer("transport");
+        break;
     }
     count->set_name(std::string(drop.name));
     count->set_count(drops[i]);

@@ -19,11 +19,12 @@ Names names_of(DropLayer layer) {
   return names;
 }
 
-TEST(Drop, NamesAreUnique) {
-  Names names;
+// Link and transport have names in common: a layer stands beside each (mtctl, metrics).
+TEST(Drop, NamesAreUniqueInTheirLayer) {
+  std::set<std::pair<DropLayer, std::string_view>> names;
   for (const DropInfo& each : kDropInfo) {
     EXPECT_FALSE(each.name.empty());
-    EXPECT_TRUE(names.insert(each.name).second) << each.name;
+    EXPECT_TRUE(names.emplace(each.layer, each.name).second) << each.name;
   }
 }
 
@@ -41,6 +42,13 @@ TEST(Drop, NetworkNamesAreThePages) {
                    "own_queue_full"}));
 }
 
+// Rules: T3 T5 T6 T12
+TEST(Drop, TransportNamesAreThePages) {
+  EXPECT_EQ(names_of(DropLayer::kTransport),
+            (Names{"malformed", "no_connection", "wrong_peer", "not_up", "bad_ack", "rejected",
+                   "stale", "duplicate", "out_of_window", "no_room"}));
+}
+
 TEST(Drop, PhyNames) {
   EXPECT_EQ(names_of(DropLayer::kPhy), (Names{"impaired", "no_buffer", "too_long", "broken_ring",
                                               "not_sent", "not_received"}));
@@ -56,6 +64,10 @@ TEST(Drop, TableAndListAgreeAtTheirSeams) {
   EXPECT_EQ(name(Drop::kBadAck), "bad_ack");
   EXPECT_EQ(name(Drop::kWrongClass), "wrong_class");
   EXPECT_EQ(name(Drop::kOwnQueueFull), "own_queue_full");
+  EXPECT_EQ(name(Drop::kTransportMalformed), "malformed");
+  EXPECT_EQ(name(Drop::kNotUp), "not_up");
+  EXPECT_EQ(name(Drop::kTransportOutOfWindow), "out_of_window");
+  EXPECT_EQ(name(Drop::kNoRoom), "no_room");
   EXPECT_EQ(info(Drop::kBadAck).layer, DropLayer::kLink);
 }
 

@@ -1,0 +1,459 @@
+// Our operations on the memory of peers: queues, packets, completions (T26 to T29).
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "base/byte_order.h"
+#include "transport/codec.h"
+#include "transport/memory_access.h"
+#include "transport/operations.h"
+
+namespace mtl::transport {
+namespace {
+
+/// Data up to this long is copied into the image rather than left where it is: that is cheaper.
+constexpr std::size_t kCopied = 64;
+constexpr std::uint64_t kLongest = 0xFFFFFFFF;  ///< bytes of one operation; READ tells 32 bits
+/// Segments of an operation begin at multiples of this from its start.
+constexpr std::size_t kSegmentUnit = 8;
+/// What stands in a packet beside the data of a small operation.
+constexpr std::size_t kTypicalHead = 8;
+/// A RESULT with FAIL of a peer that tells ok, which cannot be.
+constexpr auto kNonsense = static_cast<Status>(0xFF);
+
+bool is_atomic(Work::Kind kind) {
+  return kind == Work::Kind::kAtomic || kind == Work::Kind::kFetchAtomic;
+}
+
+Opcode opcode_of(Work::Kind kind) {
+  switch (kind) {
+    case Work::Kind::kGet:
+      return Opcode::kRead;
+    case Work::Kind::kAtomic:
+    case Work::Kind::kFetchAtomic:
+      return Opcode::kAtomic;
+    default:
+      return Opcode::kWrite;
+  }
+}
+
+}  // namespace
+
+/// A packet that is being filled.
+struct Operations::Packing {
+  Packing(PacketSlot& into, std::size_t body_room)
+      : slot(into), writer(into.image_space()), room(body_room) {}
+  std::size_t left() const { return room - slot.body_size; }
+
+  /// Puts `operation`, whose data is at `data`; false: it does not fit.
+  bool put(const Operation& operation, std::span<const std::byte> data) {
+    const std::size_t head = head_size(operation);
+    const std::size_t whole = padded(data.size());
+    if (head + whole > left() || head > writer.left()) return false;
+    const bool fits = head + whole <= writer.left();
+    const bool copy =
+        fits && (data.size() <= kCopied || slot.externals_used == PacketSlot::kMaxExternals);
+    if (!copy && slot.externals_used == PacketSlot::kMaxExternals) return false;
+    writer.put_head(operation);
+    if (copy) writer.put_data(data);
+    slot.image_size = static_cast<std::uint16_t>(writer.size());
+    if (!copy) slot.add_external(data);
+    slot.body_size = static_cast<std::uint16_t>(slot.body_size + head + whole);
+    ++slot.operations;
+    return true;
+  }
+
+  PacketSlot& slot;
+  OperationWriter writer;
+  std::size_t room;
+};
+
+// ---- posting ----
+
+Posted Operations::check(const Work& work) {
+  const auto tells = [&](std::uint8_t flag) { return (work.flags & flag) != 0; };
+  switch (work.kind) {
+    case Work::Kind::kPut:
+      if (work.from.size() > kLongest) return Posted::kInvalid;
+      if (tells(kInject) && work.from.size() > kMaxInjected) return Posted::kInvalid;
+      return Posted::kTaken;
+    case Work::Kind::kGet:
+      return work.to.size() > kLongest ? Posted::kInvalid : Posted::kTaken;
+    case Work::Kind::kAtomic:
+    case Work::Kind::kFetchAtomic:
+      break;
+    case Work::Kind::kFlush:
+      return Posted::kTaken;
+  }
+  if (!known(work.op, work.type)) return Posted::kInvalid;
+  const std::size_t values = work.op == AtomicOp::kCompareSwap ? 2 : 1;
+  const std::size_t size = size_of(work.type) * values;
+  if (work.from.empty() || work.from.size() % size != 0) return Posted::kInvalid;
+  if (work.from.size() > kMaxInjected) return Posted::kInvalid;
+  if (work.kind == Work::Kind::kAtomic) return Posted::kTaken;
+  const std::size_t results = work.from.size() / values;
+  return results <= kMaxFetch && work.to.size() == results ? Posted::kTaken : Posted::kInvalid;
+}
+
+Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
+  Connection* connection = transport_.find(handle);
+  if (connection == nullptr ||
+      (connection->state() != State::kOpening && connection->state() != State::kUp)) {
+    return Posted::kEnded;
+  }
+  if (const Posted fault = check(work); fault != Posted::kTaken) return fault;
+  if (free_ == kNone) return Posted::kFull;
+  Side& side = this->side(*connection);
+  if (work.kind == Work::Kind::kFlush && side.flush_count == kMaxFlushes) return Posted::kFull;
+  const std::uint32_t index = free_;
+  Record& r = records_[index];
+  free_ = r.next;
+  r.work = work;
+  r.connection = handle;
+  r.peer = connection->peer();
+  r.next = r.next_done = r.next_asked = kNone;
+  r.number = side.posted++;
+  r.packed = r.got = 0;
+  r.pieces = r.before = 0;
+  r.all_packed = r.queued = r.asked = r.done = r.taken = false;
+  r.status = Status::kOk;
+  r.ended = EndReason::kNone;
+  r.posted = now;
+  if (work.kind == Work::Kind::kFlush) {
+    post_flush(side, index, now);
+  } else {
+    queue(side, index, now);
+  }
+  transport_.touch(*connection, now);
+  return Posted::kTaken;
+}
+
+void Operations::queue(Side& side, std::uint32_t index, Time now) {
+  Record& r = records_[index];
+  Work& w = r.work;
+  if (is_atomic(w.kind)) {
+    swap_order(r.copied.data(), w.from.data(), w.from.size(), size_of(w.type));
+    const std::size_t values = w.op == AtomicOp::kCompareSwap ? 2 : 1;
+    r.length = static_cast<std::uint32_t>(w.from.size() / values);
+    w.from = {r.copied.data(), w.from.size()};
+  } else if (w.kind == Work::Kind::kGet) {
+    r.length = static_cast<std::uint32_t>(w.to.size());
+  } else {
+    r.length = static_cast<std::uint32_t>(w.from.size());
+    if ((w.flags & kInject) != 0) {
+      if (!w.from.empty()) std::memcpy(r.copied.data(), w.from.data(), w.from.size());
+      w.from = {r.copied.data(), w.from.size()};
+    }
+  }
+  r.queued = true;
+  (side.newest == kNone ? side.oldest : records_[side.newest].next) = index;
+  side.newest = index;
+  if (side.to_pack == kNone) side.to_pack = index;
+  ++side.incomplete;
+  ++side.unpacked;
+  side.unpacked_bytes += kTypicalHead + w.from.size();
+  const bool wait = (w.flags & kMayWait) != 0;
+  side.leave_at = std::min(side.leave_at, wait ? now + limits_.pack_delay : now);
+}
+
+/// T27: nothing on the wire; what was posted before it is not to wait for company any more.
+void Operations::post_flush(Side& side, std::uint32_t index, Time now) {
+  Record& r = records_[index];
+  r.length = 0;
+  r.before = side.incomplete;
+  if (r.before == 0) {
+    finish_completed(r, now);
+    return;
+  }
+  side.flushes[side.flush_count++] = index;
+  if (side.to_pack != kNone) side.leave_at = std::min(side.leave_at, now);
+}
+
+std::uint32_t Operations::incomplete(ConnectionHandle handle) const {
+  const Connection* connection = transport_.find(handle);
+  return connection == nullptr ? 0 : side(*connection).incomplete;
+}
+
+// ---- packing ----
+
+/// Whether the next to be packed may be now.
+bool Operations::may_pack(const Connection& connection, const Side& side, const Record& r) const {
+  if (r.packed != 0) return true;  // its first segment has left
+  const bool fence = (r.work.flags & kFence) != 0;
+  if (fence && side.incomplete != side.unpacked) return false;
+  if (!r.answered_by_result()) return true;
+  return side.outstanding < connection.terms().reads || connection.terms().reads == 0;
+}
+
+bool Operations::waits_to_request(const Connection& connection, Time now) const {
+  const Side& side = this->side(connection);
+  if (side.to_pack == kNone) return false;
+  const Record& r = records_[side.to_pack];
+  if (!may_pack(connection, side, r)) return false;
+  return r.packed != 0 || side.leave_at <= now || side.unpacked >= kMaxOperations ||
+         side.unpacked_bytes >= connection.terms().mtu - kOverhead;
+}
+
+/// Why the peer can never take the next to be packed, kOk if it can: known once it is UP.
+Status Operations::hopeless(const Connection& connection, const Record& r, std::size_t room) const {
+  if (r.answered_by_result() && connection.terms().reads == 0) return Status::kUnsupported;
+  if (is_atomic(r.work.kind) && kMaxHead + padded(r.work.from.size()) > room) {
+    return Status::kTooLong;
+  }
+  return Status::kOk;
+}
+
+bool Operations::fill_requests(Connection& connection, PacketSlot& slot, std::size_t room,
+                               Time now) {
+  Side& side = this->side(connection);
+  if (side.unpacked > 1 && records_[side.to_pack].packed == 0) {
+    transport_.packets(Flow::kRequest).add_block(slot);
+  }
+  Packing packing(slot, room);
+  while (side.to_pack != kNone && slot.operations < kMaxOperations) {
+    Record& r = records_[side.to_pack];
+    const Status fault = hopeless(connection, r, room);
+    if (fault != Status::kOk) {
+      if (slot.operations != 0) break;
+      skip(side, r, fault, now);
+      continue;
+    }
+    if (!may_pack(connection, side, r) || !pack(side, r, packing)) break;
+  }
+  if (side.to_pack == kNone) side.leave_at = kNever;
+  return slot.operations != 0;
+}
+
+/// Takes the next to be packed out of the queue: it fails without having been sent.
+void Operations::skip(Side& side, Record& r, Status fault, Time now) {
+  std::uint32_t* at = &side.oldest;
+  std::uint32_t before = kNone;
+  while (*at != side.to_pack) {
+    before = *at;
+    at = &records_[*at].next;
+  }
+  *at = r.next;
+  if (side.newest == side.to_pack) side.newest = before;
+  side.to_pack = r.next;
+  --side.unpacked;
+  side.unpacked_bytes -= kTypicalHead + r.work.from.size();
+  r.queued = false;
+  r.status = fault;
+  complete(side, r, now);
+}
+
+/// Puts a piece of `r`, or all of it, into the packet; false: it is for the next packet.
+bool Operations::pack(Side& side, Record& r, Packing& packing) {
+  PacketSlot& slot = packing.slot;
+  const Work& w = r.work;
+  const bool overtakes = w.kind == Work::Kind::kPut && (w.flags & kMayOvertake) != 0;
+  if (slot.operations != 0 && slot.unordered != overtakes) return false;
+  Operation o;
+  o.opcode = opcode_of(w.kind);
+  o.key = w.key;
+  o.offset = w.offset + r.packed;
+  o.op = w.op;
+  o.type = w.type;
+  o.total = r.length;
+  o.id = side.next_id.value();
+  if (w.kind == Work::Kind::kFetchAtomic) o.flags = kFetch;
+  packing.writer.choose_address(o);
+  std::span<const std::byte> data = w.from.subspan(r.packed);
+  if (w.kind == Work::Kind::kPut) {
+    const std::size_t left = packing.left() - std::min(packing.left(), head_size(o));
+    if (padded(data.size()) > left || data.size() > kMaxLength) {
+      if (slot.operations != 0) return false;  // a segment has its packet for itself
+      data = data.first(std::min(left, kMaxLength) / kSegmentUnit * kSegmentUnit);
+    }
+  }
+  o.data = data;
+  if (!packing.put(o, data)) return false;
+  if (slot.operations == 1) {
+    slot.owner = side.to_pack;
+    slot.unordered = overtakes;
+  }
+  if (r.packed == 0) {
+    --side.unpacked;
+    side.unpacked_bytes -= kTypicalHead + w.from.size();
+  }
+  ++r.pieces;
+  r.packed += data.size();
+  if (r.answered_by_result()) ask(side, r);
+  if (r.packed < w.from.size()) return false;  // the packet is full
+  r.all_packed = true;
+  side.to_pack = r.next;
+  return true;
+}
+
+// ---- READs and FETCHes that are outstanding (T29) ----
+
+void Operations::ask(Side& side, Record& r) {
+  r.id = side.next_id;
+  side.next_id += 1;
+  r.asked = true;
+  ++side.outstanding;
+  std::uint32_t& bucket = side.asked[r.id.value() & (side.asked.size() - 1)];
+  r.next_asked = bucket;
+  bucket = side.to_pack;
+}
+
+void Operations::unask(Side& side, Record& r) {
+  const auto index = static_cast<std::uint32_t>(&r - records_.data());
+  std::uint32_t* at = &side.asked[r.id.value() & (side.asked.size() - 1)];
+  while (*at != index) at = &records_[*at].next_asked;
+  *at = r.next_asked;
+  r.asked = false;
+  --side.outstanding;
+}
+
+Operations::Record* Operations::find_asked(Side& side, std::uint32_t id) {
+  std::uint32_t at = side.asked[id & (side.asked.size() - 1)];
+  while (at != kNone && records_[at].id.value() != id) at = records_[at].next_asked;
+  return at == kNone ? nullptr : &records_[at];
+}
+
+Executed Operations::on_result(Side& side, const Operation& o, Time now) {
+  Record* r = find_asked(side, o.id);
+  if (r == nullptr) return Executed::kAll;  // T29: ignored
+  if (o.has(kFail)) {
+    const auto status = static_cast<Status>(load8(o.data.data()));
+    r->status = status == Status::kOk ? kNonsense : status;
+  } else {
+    const std::uint64_t end = std::uint64_t{o.at} + o.data.size();
+    const bool fetch = r->work.kind == Work::Kind::kFetchAtomic;
+    if (end > r->length || r->got + o.data.size() > r->length) return Executed::kBroken;
+    if (fetch && o.data.size() != r->length) return Executed::kBroken;
+    std::byte* to = r->work.to.data() + o.at;
+    if (fetch) {
+      swap_order(to, o.data.data(), o.data.size(), size_of(r->work.type));
+    } else {
+      store_to_memory(to, o.data.data(), o.data.size());
+    }
+    r->got += o.data.size();
+    if (r->got < r->length) return Executed::kAll;
+  }
+  unask(side, *r);
+  complete(side, *r, now);
+  return Executed::kAll;
+}
+
+Executed Operations::on_report(Connection& connection, Side& side, const Operation& o, Time now) {
+  PacketSlot* slot = connection.find_sent(Flow::kRequest, o.psn);
+  if (slot == nullptr) return Executed::kBroken;  // T16
+  for (std::size_t i = 0; i < o.data.size(); i += 2) {
+    std::size_t nth = load8(o.data.data() + i);
+    const auto status = static_cast<Status>(load8(o.data.data() + i + 1));
+    if (nth >= slot->operations) return Executed::kBroken;
+    std::uint32_t at = slot->owner;
+    for (; nth != 0; --nth) at = records_[at].next;
+    Record& r = records_[at];
+    if (r.done || r.status != Status::kOk) continue;
+    r.status = status;
+    if (!r.asked) continue;  // complete once all its packets are passed
+    unask(side, r);
+    complete(side, r, now);
+  }
+  return Executed::kAll;
+}
+
+// ---- completion ----
+
+void Operations::pass(Side& side, const PacketSlot& slot, Time now) {
+  for (std::size_t i = 0; i < slot.operations; ++i) {
+    Record& r = records_[side.oldest];
+    if (--r.pieces != 0 || !r.all_packed) return;
+    side.oldest = r.next;
+    if (side.oldest == kNone) side.newest = kNone;
+    r.queued = false;
+    if (!r.done && !r.asked) {
+      complete(side, r, now);
+    } else {
+      release_if_over(r);
+    }
+  }
+}
+
+void Operations::complete(Side& side, Record& r, Time now) {
+  --side.incomplete;
+  const std::uint64_t number = r.number;
+  finish_completed(r, now);
+  for (std::size_t i = 0; i < side.flush_count; ++i) {
+    Record& flush = records_[side.flushes[i]];
+    if (flush.number > number) --flush.before;
+  }
+  while (side.flush_count != 0 && records_[side.flushes[0]].before == 0) {
+    Record& flush = records_[side.flushes[0]];
+    std::copy(side.flushes.begin() + 1, side.flushes.begin() + side.flush_count,
+              side.flushes.begin());
+    --side.flush_count;
+    finish_completed(flush, now);
+  }
+}
+
+/// Hands the completion over, if there is to be one.
+void Operations::finish_completed(Record& r, Time now) {
+  r.done = true;
+  r.done_at = now;
+  const bool ok = r.status == Status::kOk && r.ended == EndReason::kNone;
+  if (ok && (r.work.flags & kSilent) != 0) {
+    r.taken = true;
+    release_if_over(r);
+    return;
+  }
+  const auto index = static_cast<std::uint32_t>(&r - records_.data());
+  (done_last_ == kNone ? done_first_ : records_[done_last_].next_done) = index;
+  done_last_ = index;
+}
+
+void Operations::release_if_over(Record& r) {
+  if (!r.done || !r.taken || r.queued) return;
+  r.next = free_;
+  free_ = static_cast<std::uint32_t>(&r - records_.data());
+}
+
+bool Operations::next_completion(Completion& completion) {
+  if (done_first_ == kNone) return false;
+  Record& r = records_[done_first_];
+  done_first_ = r.next_done;
+  if (done_first_ == kNone) done_last_ = kNone;
+  completion = {.context = r.work.context,
+                .kind = r.work.kind,
+                .connection = r.connection,
+                .peer = r.peer,
+                .status = r.status,
+                .ended = r.ended,
+                .key = r.work.key,
+                .offset = r.work.offset,
+                .length = r.length,
+                .age = r.done_at - r.posted};
+  r.taken = true;
+  release_if_over(r);
+  return true;
+}
+
+/// T10: whatever is not complete fails with the connection.
+void Operations::fail_all(Side& side, EndReason reason, Time now) {
+  for (std::size_t i = 0; i < side.flush_count; ++i) records_[side.flushes[i]].ended = reason;
+  for (std::uint32_t& bucket : side.asked) {
+    while (bucket != kNone) {
+      Record& r = records_[bucket];
+      unask(side, r);
+      r.ended = reason;
+      if (!r.queued) complete(side, r, now);  // else below, in the order of posting
+    }
+  }
+  while (side.oldest != kNone) {
+    Record& r = records_[side.oldest];
+    side.oldest = r.next;
+    r.queued = false;
+    if (r.done) {
+      release_if_over(r);
+    } else {
+      r.ended = reason;
+      complete(side, r, now);
+    }
+  }
+}
+
+}  // namespace mtl::transport

@@ -437,7 +437,7 @@ void Daemon::Impl::close_links() {
   };
   const auto end = std::chrono::steady_clock::now() + kCloseTime;
   const auto in_time = [end] { return std::chrono::steady_clock::now() < end; };
-  host_->post_all([](ShardHost& host, Time now) { host.disable_all(now); });
+  host_->disable_all();
   bool drained = false;
   while (!drained && in_time()) {
     const auto asked = std::make_shared<Asked>();  // an answer may come when nobody waits any more
@@ -482,7 +482,7 @@ void Daemon::Impl::leave_without(const std::vector<unsigned>& stuck) {
   for (const unsigned w : stuck) {
     std::string ports;
     for (const PortPlan& port : plan_.ports) {
-      if (host_->owner(port.port).value() != w) continue;
+      if (host_->holder(port.port).value() != w) continue;
       ports += (ports.empty() ? "" : ",") + port.name;
     }
     log_.error("worker does not end: leaving without tidying up; look at its ports' devices",

@@ -1,12 +1,22 @@
 #include "switch/node_host.h"
 
+#include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 namespace mtl::switchd {
+namespace {
+
+constexpr std::chrono::microseconds kLookAgain{20};
+
+}  // namespace
 
 NodeHost::NodeHost(Config config, const runtime::Clock& clock)
-    : node_(std::move(config.node)),
+    : clock_(clock),
+      hold_(config.hold),
+      node_(std::move(config.node)),
       tables_(static_cast<unsigned>(node_.config().shards), std::move(config.table)) {
   for (std::size_t i = 0; i < node_.config().shards; ++i) {
     ShardHost::Config host{ShardId(static_cast<std::uint8_t>(i)), config.idle, config.notify};
@@ -52,66 +62,90 @@ void NodeHost::post_to_all(Command command, Done done) {
   }
 }
 
+void NodeHost::disable_all() {
+  const Command disable = [](ShardHost& host, Time now) { host.disable_all(now); };
+  post_to_all(disable, {});
+  if (under_way_ != nullptr) post_all(disable);
+}
+
 // --- moves ---
 
 struct NodeHost::Move {
   std::vector<PortId> ports;
   ShardId from;
   ShardId to;
-  Done done;
+  Moved done;
   std::vector<ShardHost::MovingPort> taken;  ///< made here: workers allocate nothing
+  bool let_go = false;                       ///< by `from`
 };
 
 /// Runs it now, or when the move that is under way is over.
 void NodeHost::settled(Done run) {
-  if (moving_) {
+  if (under_way_ != nullptr) {
     waiting_.push_back(std::move(run));
   } else {
     run();
   }
 }
 
-void NodeHost::move(std::vector<PortId> ports, ShardId to, Done done) {
+void NodeHost::move(std::vector<PortId> ports, ShardId to, Moved done) {
   const auto move = std::make_shared<Move>();
   move->ports = std::move(ports);
   move->to = to;
   move->done = std::move(done);
-  settled([this, move] { start(move); });
+  // A worker that does not answer is found before anybody was told anything.
+  post_all([](ShardHost&, Time) {}, [this, move] { settled([this, move] { start(move); }); });
 }
 
 void NodeHost::start(const std::shared_ptr<Move>& move) {
   move->from = node_.owner(move->ports.front());
   if (move->from == move->to) {
-    if (move->done) move->done();
+    if (move->done) move->done(move->from);
     return;
   }
-  moving_ = true;
+  under_way_ = move;
   move->taken.resize(move->ports.size());
   for (const PortId port : move->ports) node_.set_owner(port, move->to);
-  const Command see = [](ShardHost&, Time) {};
+  post_to_all([](ShardHost&, Time) {}, [this, move] { take_away(move); });
+}
+
+void NodeHost::take_away(const std::shared_ptr<Move>& move) {
+  held_until_ = clock_.now() + hold_;
   const Command take = [move](ShardHost& host, Time now) {
     host.take_in(now);
     for (std::size_t i = 0; i < move->ports.size(); ++i) {
       host.take(move->ports[i], move->taken[i]);
     }
   };
+  post_to(move->from, take, [this, move] {
+    move->let_go = true;
+    put_down(move);
+  });
+}
+
+void NodeHost::put_down(const std::shared_ptr<Move>& move) {
+  held_until_ = clock_.now() + hold_;
   const Command take_in = [](ShardHost& host, Time now) { host.take_in(now); };
   const Command put = [move](ShardHost& host, Time now) { host.put(move->taken, now); };
-  post_to_all(see, [this, move, take, take_in, put] {
-    post_to(move->from, take, [this, move, take_in, put] {
-      post_to_all(take_in, [this, move, put] {
-        // Once more the new owner's clock has been read since the old one's: no link's time goes
-        // back.
-        post_to(move->to, put, [this, move] { end(move); });
-      });
-    });
+  post_to_all(take_in, [this, move, put] {
+    // Once more the new owner's clock has been read since the old one's: no link's time goes back.
+    post_to(move->to, put, [this, move] { end(move); });
   });
 }
 
 void NodeHost::end(const std::shared_ptr<Move>& move) {
-  moving_ = false;
-  if (move->done) move->done();
+  under_way_ = nullptr;
+  held_until_ = {};
+  if (move->done) move->done(move->from);
   for (Done& run : std::exchange(waiting_, {})) settled(std::move(run));
+}
+
+ShardId NodeHost::holder(PortId port) const {
+  if (under_way_ != nullptr && !under_way_->let_go) {
+    const std::vector<PortId>& ports = under_way_->ports;
+    if (std::find(ports.begin(), ports.end(), port) != ports.end()) return under_way_->from;
+  }
+  return owner(port);
 }
 
 void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) {
@@ -148,9 +182,22 @@ bool NodeHost::dispatch(const std::function<void(const Event&)>& handle) {
   }
   // After the events were taken: the completion of the command that made an echo request was left
   // before the event of its reply, so it is called first.
-  for (const auto& host : hosts_) host->worker().collect();
+  collect();
+  hold_on();
   for (const Event& event : told_) handle(event);
   return more;
+}
+
+void NodeHost::collect() {
+  for (const auto& host : hosts_) host->worker().collect();
+}
+
+/// Sleeps in between: a worker that is waited for may share this thread's CPU.
+void NodeHost::hold_on() {
+  while (held_until_ != Time{} && clock_.now() < held_until_) {
+    std::this_thread::sleep_for(kLookAgain);
+    collect();
+  }
 }
 
 }  // namespace mtl::switchd

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/time.h"
 #include "network/node.h"
 #include "network/route_table.h"
 #include "runtime/clock.h"
@@ -33,6 +35,8 @@ class NodeHost {
     std::size_t buffers = 0;         ///< all buffers there are: what a ring between shards may hold
     /// Makes the control thread call dispatch() soon. Called on workers.
     std::function<void()> notify;
+    /// How long dispatch() waits for workers while they have a port between them.
+    Duration hold = std::chrono::milliseconds(2);
   };
 
   /// `clock` outlives the host.
@@ -53,13 +57,28 @@ class NodeHost {
   void post(PortId port, Command command, Done done = {});
   /// Runs it on every worker, then `done` once.
   void post_all(Command command, Done done = {});
+  using Moved = std::function<void(ShardId from)>;
   /// Moves `ports`, which one worker has, to worker `to`, links, media, impairments and pacers as
-  /// they are; then `done` (may be empty). No link notices and no packet is lost or overtaken, for
-  /// the steps are those that network::Shard asks for. What is posted, read or moved meanwhile
-  /// waits until the move is over, some passes of all workers later.
-  void move(std::vector<PortId> ports, ShardId to, Done done);
+  /// they are; then `done` (may be empty), told which worker had them. No packet is lost or
+  /// overtaken, for the steps are those that network::Shard asks for.
+  ///
+  /// Before it begins every worker has answered once more. One that does not holds up this move and
+  /// nothing else; what is posted or read until then comes before the move. From its beginning to
+  /// its end, some passes of all workers and some turns of this thread later, what is posted, read
+  /// or moved waits: a worker that stops answering just then holds up all of it, until it answers.
+  ///
+  /// Between its two workers nobody serves a port: for a pass of every worker and two turns of this
+  /// thread. Its link does not notice as long as that takes less than its dead_interval, and that
+  /// of its peer.
+  void move(std::vector<PortId> ports, ShardId to, Moved done);
   /// The worker that has a port, or is about to get it.
   ShardId owner(PortId port) const { return node_.owner(port); }
+  /// The worker that may be in a call of a port's device: the former owner until it is known to
+  /// have let go of the port.
+  ShardId holder(PortId port) const;
+  /// Disables every link (ShardHost::disable_all()): at once those that a worker has, and once more
+  /// at the end of the move that is under way, for those between two.
+  void disable_all();
   /// A reading of every shard, in order.
   void read(std::function<void(const std::vector<ShardReading>&)> done);
 
@@ -70,7 +89,8 @@ class NodeHost {
 
   /// Calls the completions that wait, then `handle` for events: up to kDispatch of links and as
   /// many of echoes from each worker, however fast they come. True: more were there, so call it
-  /// again soon, without waiting for notify.
+  /// again soon, without waiting for notify. While a port is between two workers (move()) its
+  /// frames wait for this thread, so it waits for theirs first: twice Config::hold a move at most.
   bool dispatch(const std::function<void(const Event&)>& handle);
 
   network::Node& node() { return node_; }
@@ -86,15 +106,23 @@ class NodeHost {
   void post_to(ShardId shard, Command command, Done done);
   void post_to_all(Command command, Done done);
   void settled(Done run);
+  // The steps of a move, each when the one before is done.
   void start(const std::shared_ptr<Move>& move);
+  void take_away(const std::shared_ptr<Move>& move);
+  void put_down(const std::shared_ptr<Move>& move);
   void end(const std::shared_ptr<Move>& move);
+  void collect();
+  void hold_on();
 
+  const runtime::Clock& clock_;
+  const Duration hold_;
   network::Node node_;
   TablePublisher tables_;
   std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard
   std::vector<Event> told_;                        ///< of the dispatch() in hand
-  bool moving_ = false;
-  std::vector<Done> waiting_;  ///< for the end of the move
+  std::shared_ptr<Move> under_way_;                ///< none: nullptr
+  Time held_until_{};                              ///< dispatch() waits for a step until then
+  std::vector<Done> waiting_;                      ///< for the end of the move
 };
 
 }  // namespace mtl::switchd

@@ -338,14 +338,23 @@ void NodeTarget::move_port(const msg::MovePort& call, control::Answer<msg::Moved
   }
   const ShardId to(static_cast<std::uint8_t>(call.worker()));
   const std::vector<PortId> ports = moved_with(*port);
-  msg::Moved moved;
-  for (const PortId one : ports) moved.add_ports(one.value());
-  moved.set_from(parts_.host.owner(*port).value());
-  for (const PortId one : ports) {
-    parts_.log.info("port moved by the operator",
-                    {{"port", parts_.plan.ports[one.value()].name}, {"worker", call.worker()}});
+  parts_.host.move(ports, to, [this, ports, to, answer = std::move(answer)](ShardId from) {
+    log_moved(ports, from, to);
+    msg::Moved moved;
+    for (const PortId one : ports) moved.add_ports(one.value());
+    moved.set_from(from.value());
+    answer(std::move(moved));
+  });
+}
+
+/// Of the operator's moves; one to where the ports were is none.
+void NodeTarget::log_moved(const std::vector<PortId>& ports, ShardId from, ShardId to) {
+  if (from == to) return;
+  for (const PortId port : ports) {
+    parts_.log.info("port moved by the operator", {{"port", parts_.plan.ports[port.value()].name},
+                                                   {"from", from.value()},
+                                                   {"to", to.value()}});
   }
-  parts_.host.move(ports, to, [moved, answer = std::move(answer)] { answer(moved); });
 }
 
 // --- load ---
@@ -403,15 +412,18 @@ void NodeTarget::balance_now(Time now) {
   const std::vector<PortGroup> all = groups();
   const auto move = best_move(load_, all, kSteadyRule);
   if (!move) return;
-  for (const PortId port : all[move->group].ports) {
-    parts_.log.info("port moved to balance the workers",
-                    {{"port", parts_.plan.ports[port.value()].name},
-                     {"from", move->from.value()},
-                     {"to", move->to.value()},
-                     {"busy_percent", percent(move->busiest_before)},
-                     {"expected_percent", percent(move->busiest_after)}});
-  }
-  parts_.host.move(all[move->group].ports, move->to, {});
+  const std::vector<PortId> ports = all[move->group].ports;
+  parts_.host.move(ports, move->to, [this, ports, move = *move](ShardId from) {
+    if (from == move.to) return;  // the operator was faster
+    for (const PortId port : ports) {
+      parts_.log.info("port moved to balance the workers",
+                      {{"port", parts_.plan.ports[port.value()].name},
+                       {"from", from.value()},
+                       {"to", move.to.value()},
+                       {"busy_percent", percent(move.busiest_before)},
+                       {"expected_percent", percent(move.busiest_after)}});
+    }
+  });
 }
 
 void NodeTarget::balance_workers(const msg::BalanceWorkers& call,
@@ -445,13 +457,13 @@ void NodeTarget::balance_workers(const msg::BalanceWorkers& call,
   }
   if (call.dry_run() || moves.empty()) return answer(*told);
   for (std::size_t i = 0; i < moves.size(); ++i) {
-    for (const PortId port : all[moves[i].group].ports) {
-      parts_.log.info("port moved by the operator", {{"port", parts_.plan.ports[port.value()].name},
-                                                     {"worker", moves[i].to.value()}});
-    }
-    NodeHost::Done done;
-    if (i + 1 == moves.size()) done = [told, answer] { answer(*told); };
-    parts_.host.move(all[moves[i].group].ports, moves[i].to, std::move(done));
+    const std::vector<PortId>& ports = all[moves[i].group].ports;
+    const bool last = i + 1 == moves.size();
+    parts_.host.move(ports, moves[i].to,
+                     [this, ports, to = moves[i].to, last, told, answer](ShardId from) {
+                       log_moved(ports, from, to);
+                       if (last) answer(*told);
+                     });
   }
 }
 

@@ -86,6 +86,7 @@ class NodeTarget final : public control::Target {
   std::vector<ShardId> owners() const;
   WorkCounts work_counts(Time now) const;
   void balance_now(Time now);
+  void log_moved(const std::vector<PortId>& ports, ShardId from, ShardId to);
   Result<PortId> known_port(std::uint32_t port) const;
   Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;
   mtlink::control::SlotGrant grant(PortId port) const;

@@ -264,7 +264,8 @@ void ShardHost::disable_all(Time now) {
   for (const PortId port : shard_.ports()) {
     shard_.disable(port, now);
     // Nothing but the CLOSE leaves, and that waits for no rate. Freed by whoever frees the host.
-    retired_[port.value()] = loop_.set_pacer(port, nullptr);
+    auto pacer = loop_.set_pacer(port, nullptr);
+    if (pacer != nullptr) retired_[port.value()] = std::move(pacer);
   }
 }
 

@@ -134,7 +134,7 @@ class ShardHost final : public network::ShardOwner,
   void take_in(Time now) { loop_.take_in(now); }
   EchoSubmit submit_echo(const EchoRequest& request, Time now);
   /// Disables every link: CLOSE to each peer (L8). drained() once every link has told what it had
-  /// to say.
+  /// to say. Once more does no harm.
   void disable_all(Time now);
   bool drained() const { return !loop_.wants_to_send(); }
   /// Allocates nothing if `out` is a blank_reading().

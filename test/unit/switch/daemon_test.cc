@@ -458,12 +458,14 @@ TEST_F(Slots, L8_SigtermSendsCloseToEveryPeerAndRemovesTheSocket) {
 
 constexpr const char* kNoPtrace = "no thread may be stopped here: ptrace is refused";
 
-/// Ends `daemon` while the thread of DPDK's lcore `lcore` is stuck; what its log says of that.
-/// Empty: the thread could not be stopped, or the test has failed.
-std::vector<boost::json::object> end_with_stuck_worker(Process& daemon, const std::string& lcore) {
+/// Ends `daemon` while the thread of DPDK's lcore `lcore` is stuck, and after `meanwhile`; what its
+/// log says of that. Empty: the thread could not be stopped, or the test has failed.
+std::vector<boost::json::object> end_with_stuck_worker(
+    Process& daemon, const std::string& lcore, const std::function<void()>& meanwhile = [] {}) {
   StuckThread worker(daemon, "rte-worker-" + lcore);
   EXPECT_TRUE(worker.found());
   if (!worker.stuck()) return {};
+  meanwhile();
   daemon.signal(SIGTERM);
   EXPECT_TRUE(daemon.ends()) << "it waits for a worker that never answers: " << daemon.log();
   if (testing::Test::HasFailure()) return {};
@@ -509,11 +511,25 @@ TEST_F(Slots, L8_TheOtherWorkersPeersGetTheirCloseAllTheSame) {
   ASSERT_EQ(b.error, "");
   come_up(a);
   come_up(b);
-  const auto said = end_with_stuck_worker(daemon, "2");
+  // A move away from it waits, and nothing else does.
+  const auto move_b_and_use_a = [&] {
+    msg::Request move;
+    move.mutable_move_port()->set_port(1);
+    move.mutable_move_port()->set_worker(0);
+    auto client = control::Client::connect(socket.string());
+    ASSERT_TRUE(client);
+    EXPECT_FALSE(client->call(move, std::chrono::milliseconds(300))) << "by whom?";
+    msg::Request up;
+    up.mutable_set_port()->set_port(0);
+    up.mutable_set_port()->set_up(true);
+    EXPECT_EQ(call(up).error(), "");
+  };
+  const auto said = end_with_stuck_worker(daemon, "2", move_b_and_use_a);
   if (said.empty()) GTEST_SKIP() << kNoPtrace;
   EXPECT_EQ(said.front().at("worker").as_int64(), 1);
   EXPECT_EQ(said.front().at("ports").as_string(), "b");
-  while (a.downs(link::DownReason::kPeerClose) == 0) std::this_thread::yield();
+  while (a.usable()) std::this_thread::yield();
+  EXPECT_EQ(a.downs(link::DownReason::kPeerClose), 1u);
   EXPECT_EQ(b.downs(link::DownReason::kPeerClose), 0u);
 }
 

@@ -27,24 +27,27 @@ using runtime::test::TestNode;
 constexpr std::uint16_t kSwitch = 9;
 constexpr PortId kPort0{0};
 
-/// A switch of two slots, claimed by the endpoints 1 and 2, each on a thread of its own. No EAL:
-/// the pools lie in ordinary memory and are for one thread at a time: one for each port, which
+struct Options {
+  std::size_t shards = 1;
+  std::uint16_t ports = 2;
+  std::uint16_t cells = 16;  ///< that each port of the switch has on VC 0
+  Duration hold = std::chrono::milliseconds(2);
+};
+
+/// A switch of some slots, claimed by the endpoints 1, 2 and so on, each on a thread of its own. No
+/// EAL: the pools lie in ordinary memory and are for one thread at a time: one for each port, which
 /// moves with it, and one for each shard.
-class SwitchOfTwo {
+class SwitchAndEndpoints {
  public:
-  explicit SwitchOfTwo(std::size_t shards) : shards_(shards) {
-    for (std::size_t i = 0; i < shards + 2; ++i) {
+  explicit SwitchAndEndpoints(std::size_t shards) : SwitchAndEndpoints(Options{shards}) {}
+  explicit SwitchAndEndpoints(const Options& options)
+      : ports_count_(options.ports), shards_(options.shards) {
+    for (std::size_t i = 0; i < ports_count_ + shards_; ++i) {
       pools_.push_back(std::make_unique<HeapPool>(2048, 2048));
     }
-    NodeHost::Config config;
-    config.node = patient(node_config(kSwitch, 2, shards));
-    config.table = routes({{1, 0}, {2, 1}}, 2);
-    for (std::size_t i = 0; i < shards; ++i) config.pools.push_back(pools_[i + 2].get());
-    config.buffers = 2048 * pools_.size();
-    config.notify = [this] { told_ = true; };
-    host = std::make_unique<NodeHost>(std::move(config), clock_);
-    for (std::uint16_t p = 0; p < 2; ++p) join(p);
-    for (std::size_t w = 0; w < shards; ++w) {
+    host = std::make_unique<NodeHost>(host_config(options), clock_);
+    for (std::uint16_t p = 0; p < ports_count_; ++p) join(p);
+    for (std::size_t w = 0; w < shards_; ++w) {
       threads_.emplace_back([this, w] { host->run(w); });
     }
     for (const auto& endpoint : endpoints_) {
@@ -52,7 +55,7 @@ class SwitchOfTwo {
     }
   }
 
-  ~SwitchOfTwo() {
+  ~SwitchAndEndpoints() {
     for (const auto& endpoint : endpoints_) endpoint->worker.stop();
     host->stop();
     for (std::thread& thread : threads_) thread.join();
@@ -86,28 +89,32 @@ class SwitchOfTwo {
     host->post_all(command, [&] { done = true; });
     until([&] { return done; });
   }
-  /// Both links, usable at both of their ends (N7): an end that is UP is not before it has heard
+  /// All links, usable at both of their ends (N7): an end that is UP is not before it has heard
   /// the other one, and what it is to send before that has no route.
   void come_up() {
     bool up = false;
     while (!up) {
       up = true;
-      for (std::uint16_t id = 1; id <= 2; ++id) {
+      for (std::uint16_t id = 1; id <= ports_count_; ++id) {
         on_endpoint(id, [&](TestNode& n, Time) { up = up && n.shard.link(kPort0)->usable(); });
       }
-      for (std::uint16_t p = 0; p < 2; ++p)
+      for (std::uint16_t p = 0; p < ports_count_; ++p)
         up = up && host->node().board()[PortId(p)].longest[0] > 0;
     }
   }
-  /// Sends `count` datagrams from one endpoint to the other and waits until all are there.
-  void exchange(std::uint16_t from, std::uint16_t to, std::uint32_t count) {
-    const std::uint64_t before = node(to).delivered_count;
+  /// Sends `count` datagrams from one endpoint to another, numbered from `first` on.
+  void send(std::uint16_t from, std::uint16_t to, std::uint32_t count, std::uint32_t first = 1) {
     std::uint32_t sent = 0;
     while (sent < count) {
       on_endpoint(from, [&](TestNode& n, Time now) {
-        while (sent < count && n.send(to, sent + 1, 200, now)) ++sent;
+        while (sent < count && n.send(to, first + sent, 200, now)) ++sent;
       });
     }
+  }
+  /// Likewise, and waits until all are there.
+  void exchange(std::uint16_t from, std::uint16_t to, std::uint32_t count) {
+    const std::uint64_t before = node(to).delivered_count;
+    send(from, to, count);
     until([&] { return node(to).delivered_count >= before + count; });
   }
   /// Echo replies that nobody asked for, from endpoint 1 to the switch, until it has taken them.
@@ -121,20 +128,49 @@ class SwitchOfTwo {
     }
     while (delivered() < before + count) std::this_thread::yield();
   }
-  /// What the switch itself was sent so far. No dispatch() is needed.
+  /// What a worker says of itself, whatever the host waits for. No dispatch() is needed.
+  ShardReading ask(std::size_t worker) {
+    ShardHost& shard = host->host(worker);
+    ShardReading reading = shard.blank_reading();
+    std::atomic<bool> read{false};
+    shard.worker().post([&](Time now) {
+      shard.read(reading, now);
+      read = true;
+    });
+    while (!read) std::this_thread::yield();
+    return reading;
+  }
+  bool has(std::size_t worker, PortId port) {
+    const ShardReading reading = ask(worker);
+    return std::any_of(reading.ports.begin(), reading.ports.end(),
+                       [port](const PortReading& p) { return p.port == port; });
+  }
+  /// What the switch itself was sent so far.
   std::uint64_t delivered() {
-    std::atomic<std::uint64_t> sum{0};
-    std::atomic<std::size_t> left{shards_};
-    for (std::size_t i = 0; i < shards_; ++i) {
-      ShardHost& shard = host->host(i);
-      shard.worker().post([&, reading = shard.blank_reading()](Time now) mutable {
-        shard.read(reading, now);
-        sum += reading.counters.delivered.get();
-        --left;
-      });
-    }
-    while (left > 0) std::this_thread::yield();
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < shards_; ++i) sum += ask(i).counters.delivered.get();
     return sum;
+  }
+  /// Goes on until all has happened that can while only these workers of the switch run: each of
+  /// them, the endpoints and the control thread have had more turns than a move has steps, and more
+  /// than a port at rest waits to be looked at.
+  void turns(const std::vector<std::size_t>& running) {
+    for (int i = 0; i < 16; ++i) {
+      std::size_t left = running.size();
+      for (const std::size_t w : running) {
+        host->host(w).worker().post([](Time) {}, [&left] { --left; });
+      }
+      until([&] { return left == 0; });
+      for (std::uint16_t id = 1; id <= ports_count_; ++id) on_endpoint(id, [](TestNode&, Time) {});
+    }
+  }
+  std::uint64_t closes_heard(std::uint16_t id) {
+    std::uint64_t closes = 0;
+    on_endpoint(id, [&](TestNode& n, Time) {
+      const auto& downs = n.shard.link(kPort0)->counters().downs;
+      closes = downs[static_cast<std::size_t>(link::DownReason::kPeerClose)].get();
+    });
+    return closes;
   }
   std::size_t echoes_told() const {
     return static_cast<std::size_t>(std::count_if(
@@ -184,13 +220,38 @@ class SwitchOfTwo {
   }
 
   struct Endpoint {
-    Endpoint(std::uint16_t id, const runtime::Clock& clock)
-        : node(patient(node_config(id, 1)), routes({{1, 0}, {2, 0}, {kSwitch, 0}}, 1)),
+    Endpoint(std::uint16_t id, std::uint16_t ids, const runtime::Clock& clock)
+        : node(patient(node_config(id, 1)), to_all(ids)),
           worker(runtime::IdleConfig{}, node.loop, clock) {}
     TestNode node;
     runtime::Worker worker;
     std::unique_ptr<phy::LocalPort> port;
+
+   private:
+    static network::RouteTable to_all(std::uint16_t ids) {
+      std::vector<std::pair<std::uint16_t, std::uint16_t>> list{{kSwitch, 0}};
+      for (std::uint16_t id = 1; id <= ids; ++id) list.emplace_back(id, 0);
+      return routes(list, 1);
+    }
   };
+
+  NodeHost::Config host_config(const Options& options) {
+    NodeHost::Config config;
+    config.node = patient(node_config(kSwitch, ports_count_, shards_));
+    for (network::PortConfig& port : config.node.ports) port.link.capacity[0] = options.cells;
+    std::vector<std::pair<std::uint16_t, std::uint16_t>> list;
+    for (std::uint16_t p = 0; p < ports_count_; ++p) {
+      list.emplace_back(static_cast<std::uint16_t>(p + 1), p);
+    }
+    config.table = routes(list, ports_count_);
+    for (std::size_t i = 0; i < shards_; ++i) {
+      config.pools.push_back(pools_[ports_count_ + i].get());
+    }
+    config.buffers = 2048 * pools_.size();
+    config.notify = [this] { told_ = true; };
+    config.hold = options.hold;
+    return config;
+  }
 
   void join(std::uint16_t p) {
     phy::LocalPortConfig config;
@@ -199,7 +260,8 @@ class SwitchOfTwo {
     ports_.push_back(std::move(*phy::LocalPort::create(config, *pools_[p])));
     phy::LocalPort* const port = ports_.back().get();
     auto fds = std::move(*port->claim());
-    endpoints_.push_back(std::make_unique<Endpoint>(static_cast<std::uint16_t>(p + 1), clock_));
+    endpoints_.push_back(
+        std::make_unique<Endpoint>(static_cast<std::uint16_t>(p + 1), ports_count_, clock_));
     Endpoint& endpoint = *endpoints_.back();
     endpoint.port =
         std::move(*phy::LocalPort::attach(std::move(fds), "endpoint", endpoint.node.pool));
@@ -213,6 +275,7 @@ class SwitchOfTwo {
     });
   }
 
+  std::uint16_t ports_count_;
   std::size_t shards_;
   runtime::Clock clock_;
   std::vector<std::unique_ptr<HeapPool>> pools_;  ///< of the ports, then of the shards
@@ -231,7 +294,7 @@ std::uint64_t dropped(const ShardReading& r) {
 class NodeHostOf : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(NodeHostOf, ForwardsBetweenLocalPortsAndItsBooksBalance) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   for (int round = 0; round < 5; ++round) {
     fabric.exchange(1, 2, 400);
@@ -250,7 +313,7 @@ TEST_P(NodeHostOf, ForwardsBetweenLocalPortsAndItsBooksBalance) {
 
 // Datagrams to the switch itself are taken, counted and let go; no buffer stays behind.
 TEST_P(NodeHostOf, TakesWhatIsForItself) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   std::uint32_t sent = 0;
   while (sent < 1000) {  // more than the ingress port has cells: they must be freed
@@ -269,7 +332,7 @@ TEST_P(NodeHostOf, TakesWhatIsForItself) {
 }
 
 TEST_P(NodeHostOf, N11_TellsOfRepliesToItsEchoRequests) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   EchoRequest request;
   request.dst = NodeId(2);
@@ -294,7 +357,7 @@ TEST_P(NodeHostOf, N11_TellsOfRepliesToItsEchoRequests) {
 // Node 3 has a route at the switch to endpoint 2, which has none: it answers unreachable (N7, N11),
 // and the switch finds its own request in the error's data.
 TEST_P(NodeHostOf, N11_TellsOfErrorsAboutItsEchoRequests) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.host->tables().publish(routes({{1, 0}, {2, 1}, {3, 1}}, 2), {});
   fabric.until([&] {
@@ -317,7 +380,7 @@ TEST_P(NodeHostOf, N11_TellsOfErrorsAboutItsEchoRequests) {
 
 // The node itself has no route: N11 knows no error to oneself, but whoever asked is told.
 TEST_P(NodeHostOf, N11_TellsWhenItHasNoRouteForItsOwnEchoRequest) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   EchoRequest request;
   request.dst = NodeId(8);
@@ -334,7 +397,7 @@ TEST_P(NodeHostOf, N11_TellsWhenItHasNoRouteForItsOwnEchoRequest) {
 
 // Any node can send replies at the rate of its links.
 TEST_P(NodeHostOf, TellsOfNoEchoWhileNoneIsWaitedFor) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.flood(100);
   fabric.read();  // all that was told before is taken then
@@ -350,7 +413,7 @@ TEST_P(NodeHostOf, TellsOfNoEchoWhileNoneIsWaitedFor) {
 }
 
 TEST_P(NodeHostOf, EchoesThatNobodyTakesCostNoLinkItsEvents) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.read();
   fabric.events.clear();
@@ -372,7 +435,7 @@ TEST_P(NodeHostOf, EchoesThatNobodyTakesCostNoLinkItsEvents) {
 }
 
 TEST_P(NodeHostOf, ADispatchEndsHoweverMuchWasTold) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.read();
   fabric.host->expect_echoes(1);
@@ -389,7 +452,7 @@ TEST_P(NodeHostOf, ADispatchEndsHoweverMuchWasTold) {
 
 // Tables replaced all the time under load: nothing is lost, since all of them have the routes.
 TEST_P(NodeHostOf, RoutesAreReplacedUnderLoad) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   std::size_t most = 0;
   int done = 0;
@@ -406,7 +469,7 @@ TEST_P(NodeHostOf, RoutesAreReplacedUnderLoad) {
 }
 
 TEST_P(NodeHostOf, TellsOfLinksThatChangeAndMeasuresNoRerouteWithoutOne) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.until([&] {
     int ups = 0;
@@ -434,7 +497,7 @@ TEST_P(NodeHostOf, TellsOfLinksThatChangeAndMeasuresNoRerouteWithoutOne) {
 
 // A peer that says CLOSE and INIT again and again, while the control thread is elsewhere.
 TEST_P(NodeHostOf, ALinkThatKeepsChangingTakesNoPlaceOfOthersEvents) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.busy_elsewhere = true;
   constexpr std::uint64_t kCycles = ShardHost::kEvents;
@@ -472,25 +535,18 @@ TEST_P(NodeHostOf, ALinkThatKeepsChangingTakesNoPlaceOfOthersEvents) {
 
 // L8: a disabled link tells its peer so.
 TEST_P(NodeHostOf, L8_DisablingAllSendsCloseToEveryPeer) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.on_switch([](ShardHost& h, Time now) { h.disable_all(now); });
   for (std::uint16_t id = 1; id <= 2; ++id) {
-    std::uint64_t closed = 0;
-    while (closed == 0) {
-      fabric.on_endpoint(id, [&](TestNode& n, Time) {
-        closed = n.shard.link(kPort0)
-                     ->counters()
-                     .downs[static_cast<std::size_t>(link::DownReason::kPeerClose)]
-                     .get();
-      });
+    while (fabric.closes_heard(id) == 0) {
     }
-    EXPECT_EQ(closed, 1u);
+    EXPECT_EQ(fabric.closes_heard(id), 1u);
   }
 }
 
 TEST_P(NodeHostOf, NothingIsAllocatedOnTheWorkersWhileTrafficFlows) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.exchange(1, 2, 50);
   fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(true); });
@@ -503,7 +559,7 @@ TEST_P(NodeHostOf, NothingIsAllocatedOnTheWorkersWhileTrafficFlows) {
 
 // A slot that is claimed anew between two passes: the link starts over (the peer is another one).
 TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   const auto losses = [&] {
     std::uint64_t n = 0;
@@ -538,7 +594,7 @@ TEST_P(NodeHostOf, ACutBetweenTwoPassesEndsTheSession) {
 // N9: what an ended link hands back goes another way, and how long that took is told. Endpoint 2
 // stands still, so that what was sent to it is unacknowledged when its link is disabled.
 TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
-  SwitchOfTwo fabric(GetParam());
+  SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   const std::vector<network::Route> by_two_ways{
       {NodeId(1), {{network::NextHop{PortId(0), 0}}}},
@@ -579,57 +635,111 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
   fabric.until([&] { return went_on.load(); });
 }
 
-class NodeHostMoves : public testing::Test {
- protected:
-  void SetUp() override { fabric.come_up(); }
+/// A worker of the switch that stands still once it has done what it was asked before, as in a
+/// device's call that does not return.
+class StandingStill {
+ public:
+  StandingStill(SwitchAndEndpoints& fabric, std::size_t worker) {
+    fabric.host->host(worker).worker().post([state = state_](Time) {
+      state->stands = true;
+      while (!state->goes_on) std::this_thread::yield();
+    });
+  }
+  ~StandingStill() { go_on(); }
+  StandingStill(const StandingStill&) = delete;
+  StandingStill& operator=(const StandingStill&) = delete;
+  void until_it_does() const {
+    while (!state_->stands) std::this_thread::yield();
+  }
+  void go_on() { state_->goes_on = true; }
 
-  /// Lets each endpoint send some datagrams to the other, numbered on.
+ private:
+  struct State {
+    std::atomic<bool> stands{false}, goes_on{false};
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+/// As many endpoints as workers, so that each worker has a port at first.
+class Moving {
+ public:
+  explicit Moving(const Options& options) : fabric(options), count_(options.ports) {
+    sent.resize(count_);
+    fabric.come_up();
+  }
+
+  std::uint16_t next(std::uint16_t id) const { return static_cast<std::uint16_t>(id % count_ + 1); }
+  /// Lets each endpoint send some datagrams to the next, numbered on.
   void send_some() {
-    for (std::uint16_t id = 1; id <= 2; ++id) {
+    for (std::uint16_t id = 1; id <= count_; ++id) {
       std::uint32_t& number = sent[id - 1u];
       fabric.on_endpoint(id, [&, id](TestNode& n, Time now) {
         for (int i = 0; i < 4; ++i) {
-          if (n.send(static_cast<std::uint16_t>(3 - id), number + 1, 200, now)) ++number;
+          if (n.send(next(id), number + 1, 200, now)) ++number;
         }
       });
     }
   }
-  void move(std::vector<PortId> ports) {
-    const ShardId to(fabric.host->owner(ports.front()) == ShardId(0) ? 1 : 0);
-    under_way = true;
-    fabric.host->move(std::move(ports), to, [this] {
-      under_way = false;
-      ++moves;
-    });
-  }
   bool all_arrived() {
-    return fabric.node(1).delivered_count == sent[1] && fabric.node(2).delivered_count == sent[0];
+    for (std::uint16_t id = 1; id <= count_; ++id) {
+      if (fabric.node(next(id)).delivered_count != sent[id - 1u]) return false;
+    }
+    return true;
+  }
+  void move(std::vector<PortId> ports, std::size_t to) {
+    under_way = true;
+    const ShardId from = fabric.host->owner(ports.front());
+    fabric.host->move(std::move(ports), ShardId(static_cast<std::uint8_t>(to)),
+                      [this, from](ShardId told) {
+                        EXPECT_EQ(told, from);
+                        under_way = false;
+                        ++moves;
+                      });
+  }
+  /// Until its first step was taken.
+  void until_begun(PortId port, std::size_t to) {
+    fabric.until([&] { return fabric.host->owner(port).value() == to; });
+  }
+  std::uint32_t steps_back(std::uint16_t id) {
+    std::uint32_t out = 0;
+    fabric.on_endpoint(id, [&](TestNode& n, Time) { out = n.steps_back; });
+    return out;
   }
 
-  SwitchOfTwo fabric{2};
-  std::array<std::uint32_t, 2> sent{};
+  SwitchAndEndpoints fabric;
+  std::vector<std::uint32_t> sent;  ///< by endpoint
   std::uint32_t moves = 0;
   bool under_way = false;
+
+ private:
+  std::uint16_t count_;
 };
 
-TEST_F(NodeHostMoves, PortsMoveToAndFroUnderTraffic) {
+class NodeHostMoves : public testing::TestWithParam<std::uint16_t>, protected Moving {
+ protected:
+  NodeHostMoves() : Moving(Options{.shards = GetParam(), .ports = GetParam()}) {}
+
+  /// Moves a port to a worker where it is not, by turns, or two that have the same worker.
+  void move_some(std::uint32_t turn) {
+    const PortId port(static_cast<std::uint16_t>(turn % GetParam()));
+    const PortId other(static_cast<std::uint16_t>((turn + 1) % GetParam()));
+    std::vector<PortId> ports{port};
+    const ShardId from = fabric.host->owner(port);
+    if (turn % 4 == 0 && fabric.host->owner(other) == from) ports.push_back(other);
+    const std::uint32_t further = 1 + turn / GetParam() % (GetParam() - 1u);
+    move(std::move(ports), (from.value() + further) % GetParam());
+  }
+};
+
+TEST_P(NodeHostMoves, PortsMoveToAndFroUnderTraffic) {
   const std::uint32_t all = std::getenv("MTL_LONG") != nullptr ? 5000 : 1000;
-  const PortId port1{1};
   for (std::uint32_t turn = 0; moves < all; ++turn) {
     send_some();
-    if (under_way) continue;
-    const bool together = fabric.host->owner(kPort0) == fabric.host->owner(port1);
-    if (turn % 3 == 0 && together) {
-      move({kPort0, port1});
-    } else {
-      move({PortId(static_cast<std::uint16_t>(turn % 2))});
-    }
+    if (!under_way) move_some(turn);
   }
   fabric.until([&] { return !under_way && all_arrived(); });
   EXPECT_GT(sent[0], 1000u);
-  for (std::uint16_t id = 1; id <= 2; ++id) {
-    fabric.on_endpoint(id, [&](TestNode& n, Time) { EXPECT_EQ(n.steps_back, 0u) << "overtaken"; });
-  }
+  for (std::uint16_t id = 1; id <= GetParam(); ++id) EXPECT_EQ(steps_back(id), 0u) << "overtaken";
   std::size_t ports = 0;
   const auto settled = [&] {  // the last acks
     for (const ShardReading& r : fabric.read()) {
@@ -653,14 +763,16 @@ TEST_F(NodeHostMoves, PortsMoveToAndFroUnderTraffic) {
       EXPECT_GT(p.medium.frames_in, 0u);
     }
   }
-  EXPECT_EQ(ports, 2u);
+  EXPECT_EQ(ports, GetParam());
 }
 
 // What is asked of a port while it moves reaches it where it is then, in the order of asking.
-TEST_F(NodeHostMoves, CommandsAndReadingsWaitForTheEnd) {
+TEST_P(NodeHostMoves, CommandsAndReadingsWaitForTheEnd) {
   std::vector<std::string> order;
-  move({kPort0});
-  const ShardId to = fabric.host->owner(kPort0);
+  const ShardId to(1);
+  move({kPort0}, to.value());
+  until_begun(kPort0, to.value());
+  EXPECT_EQ(moves, 0u);
   bool done = false;
   fabric.host->post(
       kPort0, [&](ShardHost& h, Time) { EXPECT_EQ(h.id(), to); },
@@ -669,29 +781,158 @@ TEST_F(NodeHostMoves, CommandsAndReadingsWaitForTheEnd) {
         order.emplace_back("command");
       });
   fabric.host->read([&](const std::vector<ShardReading>& readings) {
+    EXPECT_EQ(moves, 1u);
     std::size_t ports = 0;
     for (const ShardReading& r : readings) ports += r.ports.size();
-    EXPECT_EQ(ports, 2u);
+    EXPECT_EQ(ports, GetParam());
     order.emplace_back("reading");
   });
-  fabric.host->move({kPort0}, to, [&] { order.emplace_back("move to where it is"); });
+  fabric.host->move({kPort0}, to, [&](ShardId from) {
+    EXPECT_EQ(from, to);
+    order.emplace_back("move to where it is");
+  });
   fabric.host->post_all([](ShardHost&, Time) {}, [&] { done = true; });
   fabric.until([&] { return done && order.size() == 3; });
-  EXPECT_EQ(std::count(order.begin(), order.end(), "command"), 1);
-  EXPECT_EQ(std::count(order.begin(), order.end(), "reading"), 1);
+  EXPECT_EQ(order, (std::vector<std::string>{"command", "reading", "move to where it is"}));
 }
 
-TEST_F(NodeHostMoves, NothingIsAllocatedOnTheWorkers) {
+TEST_P(NodeHostMoves, NothingIsAllocatedOnTheWorkers) {
   fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(true); });
   const std::uint64_t before = runtime::test::allocations_counted();
-  for (int i = 0; i < 50; ++i) {
+  for (std::uint32_t i = 0; i < 50; ++i) {
     send_some();
-    move({PortId(static_cast<std::uint16_t>(i % 2))});
+    move_some(i);
     fabric.until([&] { return !under_way; });
   }
   fabric.until([&] { return all_arrived(); });
   EXPECT_EQ(runtime::test::allocations_counted(), before);
   fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(false); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, NodeHostMoves, testing::Values(2, 3));
+
+/// Three workers, of which one stands still at a step of its own: what the others may do then.
+class NodeHostMovesStepByStep : public testing::Test, protected Moving {
+ protected:
+  static constexpr PortId kPort1{1};
+  NodeHostMovesStepByStep() : Moving(Options{.shards = 3, .ports = 3, .cells = 400}) {}
+};
+
+TEST_F(NodeHostMovesStepByStep, AWorkerThatDoesNotAnswerHoldsUpTheMoveAlone) {
+  StandingStill third(fabric, 2);
+  third.until_it_does();
+  move({kPort0}, 1);
+  fabric.turns({0, 1});
+  EXPECT_EQ(fabric.host->owner(kPort0), ShardId(0)) << "nobody was told of it";
+  bool done = false;
+  fabric.host->post(
+      kPort0, [](ShardHost& h, Time) { EXPECT_EQ(h.id(), ShardId(0)); }, [&] { done = true; });
+  fabric.turns({0, 1});
+  ASSERT_TRUE(done);
+  fabric.exchange(1, 2, 100);
+  fabric.exchange(2, 1, 100);
+  EXPECT_EQ(moves, 0u);
+  third.go_on();
+  fabric.until([&] { return moves == 1; });
+  EXPECT_TRUE(fabric.has(1, kPort0));
+  fabric.exchange(3, 1, 100);
+}
+
+// Step 1: one that has not seen it may still pass packets to the former owner.
+TEST_F(NodeHostMovesStepByStep, ThePortStaysUntilEveryWorkerHasSeenWhereItGoes) {
+  move({kPort0}, 1);
+  StandingStill third(fabric, 2);  // once it has answered that it is there
+  until_begun(kPort0, 1);
+  third.until_it_does();
+  fabric.turns({0, 1});
+  EXPECT_EQ(moves, 0u);
+  EXPECT_EQ(fabric.host->owner(kPort0), ShardId(1));
+  EXPECT_EQ(fabric.host->holder(kPort0), ShardId(0));
+  EXPECT_EQ(fabric.host->holder(kPort1), ShardId(1));
+  ASSERT_TRUE(fabric.has(0, kPort0));
+  fabric.exchange(1, 2, 10);
+  third.go_on();
+  fabric.until([&] { return moves == 1; });
+  EXPECT_EQ(fabric.host->holder(kPort0), ShardId(1));
+}
+
+// Step 2: what the former owner has not yet taken in is ahead of what is passed to the new one.
+TEST_F(NodeHostMovesStepByStep, WhatWasPassedToTheFormerOwnerIsAheadOfWhatIsPassedToTheNewOne) {
+  constexpr std::uint32_t kOlder = 300;  // two passes take in 128
+  constexpr std::uint32_t kNewer = 10;
+  StandingStill before(fabric, 1);
+  before.until_it_does();
+  move({kPort1}, 0);
+  StandingStill answered(fabric, 1);
+  before.go_on();
+  answered.until_it_does();
+  fabric.busy_elsewhere = true;
+  fabric.send(3, 2, kOlder);
+  while (fabric.ask(2).counters.passed_out.get() < kOlder) std::this_thread::yield();
+  fabric.busy_elsewhere = false;
+  until_begun(kPort1, 0);
+  StandingStill seen(fabric, 1);
+  fabric.turns({0, 2});
+  fabric.send(3, 2, kNewer, kOlder + 1);
+  while (fabric.ask(2).counters.passed_out.get() < kOlder + kNewer) std::this_thread::yield();
+  fabric.turns({0, 2});
+  answered.go_on();
+  seen.until_it_does();
+  fabric.turns({0, 2});  // it is asked to let go of the port
+  seen.go_on();
+  fabric.until([&] { return moves == 1 && fabric.node(2).delivered_count == kOlder + kNewer; });
+  EXPECT_EQ(steps_back(2), 0u);
+}
+
+// Step 3: what came in on the port is ahead of what will. Worker 2 takes from 0 before it takes
+// from 1.
+TEST_F(NodeHostMovesStepByStep, WhatThePortReceivedBeforeIsAheadOfWhatItReceivesAfter) {
+  constexpr std::uint32_t kEach = 20;
+  move({kPort1}, 0);
+  until_begun(kPort1, 0);
+  StandingStill third(fabric, 2);  // once it has seen where the port goes
+  third.until_it_does();
+  fabric.busy_elsewhere = true;
+  fabric.send(2, 3, kEach);
+  while (fabric.ask(1).counters.passed_out.get() < kEach) std::this_thread::yield();
+  fabric.busy_elsewhere = false;
+  fabric.turns({0, 1});
+  EXPECT_EQ(moves, 0u);
+  EXPECT_FALSE(fabric.has(0, kPort1) || fabric.has(1, kPort1));
+  fabric.send(2, 3, kEach, kEach + 1);
+  fabric.turns({0, 1});
+  third.go_on();
+  fabric.until([&] { return moves == 1 && fabric.node(3).delivered_count == 2 * kEach; });
+  EXPECT_EQ(steps_back(3), 0u);
+}
+
+TEST_F(NodeHostMovesStepByStep, L8_DisablingAllReachesAPortThatIsBetweenTwoWorkersToo) {
+  move({kPort0}, 1);
+  until_begun(kPort0, 1);
+  StandingStill third(fabric, 2);
+  third.until_it_does();
+  fabric.turns({0, 1});
+  ASSERT_FALSE(fabric.has(0, kPort0) || fabric.has(1, kPort0));
+  fabric.host->disable_all();
+  fabric.turns({0, 1});
+  EXPECT_EQ(fabric.closes_heard(1), 0u);
+  EXPECT_EQ(fabric.closes_heard(2), 1u) << "at once";
+  third.go_on();
+  fabric.until([&] { return moves == 1; });
+  fabric.turns({0, 1, 2});
+  for (std::uint16_t id = 1; id <= 3; ++id) EXPECT_EQ(fabric.closes_heard(id), 1u) << id;
+}
+
+// The port's frames wait for the control thread then: it does nothing else.
+TEST(NodeHostMovesAtOnce, NoDispatchEndsWithThePortBetweenTwoWorkers) {
+  Moving moving(Options{.shards = 2, .ports = 2, .hold = std::chrono::hours(1)});
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    moving.move({kPort0}, (i + 1) % 2);
+    while (moving.under_way) {
+      moving.fabric.dispatch();
+      ASSERT_TRUE(moving.fabric.has(0, kPort0) || moving.fabric.has(1, kPort0));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, NodeHostOf, testing::Values(1u, 2u));

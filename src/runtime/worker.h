@@ -62,6 +62,8 @@ class Worker {
   void ring() { sleeper_.ring(); }
 
   const WorkerCounters& counters() const { return counters_; }
+  /// Whether it sleeps, and was not rung since it fell asleep. Any thread.
+  bool asleep() const { return sleeper_.asleep(); }
 
   /// From the next pass on measures where a pass's time goes, from nothing (ShardLoop::stages()),
   /// or not any more, which leaves what was measured. In a command, or before run().

@@ -1,6 +1,7 @@
 #include "switch/balance.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/ids.h"
 
@@ -20,6 +21,28 @@ double load_of(const PortGroup& group, const Load& load) {
   return sum;
 }
 
+/// If none helps, busiest_after is busiest_before.
+BalanceMove best_between(ShardId from, ShardId to, const Load& load,
+                         const std::vector<PortGroup>& groups) {
+  const double most = load.workers[from.value()], least = load.workers[to.value()];
+  BalanceMove best{0, from, to, most, most};
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].worker != from) continue;
+    const double moved = load_of(groups[g], load);
+    const double busiest = std::max(most - moved, least + moved);
+    if (busiest >= best.busiest_after) continue;
+    best.group = g;
+    best.busiest_after = busiest;
+  }
+  return best;
+}
+
+/// Of `ticks` in all.
+double share(const WorkCounts::Worker& before, const WorkCounts::Worker& after, double ticks) {
+  if (ticks <= 0) return 0;
+  return std::min(1.0, static_cast<double>(after.busy_ticks - before.busy_ticks) / ticks);
+}
+
 }  // namespace
 
 Load load_between(const WorkCounts& before, const WorkCounts& after,
@@ -28,9 +51,11 @@ Load load_between(const WorkCounts& before, const WorkCounts& after,
   load.interval = after.at - before.at;
   const double ticks =
       std::chrono::duration<double>(load.interval).count() * static_cast<double>(hz);
-  for (std::size_t w = 0; w < after.busy_ticks.size(); ++w) {
-    const auto busy = static_cast<double>(after.busy_ticks[w] - before.busy_ticks[w]);
-    load.workers.push_back(ticks > 0 ? std::min(1.0, busy / ticks) : 0);
+  for (std::size_t w = 0; w < after.workers.size(); ++w) {
+    const WorkCounts::Worker& was = before.workers[w];
+    const WorkCounts::Worker& is = after.workers[w];
+    load.stuck.push_back(ticks > 0 && is.loops == was.loops && !is.asleep);
+    load.workers.push_back(load.stuck.back() ? 1 : share(was, is, ticks));
   }
   std::vector<double> of_worker(load.workers.size(), 0);
   for (std::size_t p = 0; p < after.ports.size(); ++p) {
@@ -46,25 +71,23 @@ Load load_between(const WorkCounts& before, const WorkCounts& after,
 
 std::optional<BalanceMove> best_move(const Load& load, const std::vector<PortGroup>& groups,
                                      const BalanceRule& rule) {
-  const auto [least, most] = std::minmax_element(load.workers.begin(), load.workers.end());
-  if (*most <= rule.busy || *most - *least <= rule.apart) return std::nullopt;
-  const auto index = [&](auto at) {
-    return ShardId(static_cast<std::uint8_t>(at - load.workers.begin()));
-  };
-  BalanceMove best;
-  best.from = index(most);
-  best.to = index(least);
-  best.busiest_before = best.busiest_after = *most;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].worker != best.from) continue;
-    const double moved = load_of(groups[g], load);
-    const double busiest = std::max(*most - moved, *least + moved);
-    if (busiest >= best.busiest_after) continue;
-    best.group = g;
-    best.busiest_after = busiest;
+  if (std::find(load.stuck.begin(), load.stuck.end(), true) != load.stuck.end()) {
+    return std::nullopt;
   }
-  if (best.busiest_before - best.busiest_after < rule.better) return std::nullopt;
-  return best;
+  std::vector<std::size_t> busiest_first(load.workers.size());
+  std::iota(busiest_first.begin(), busiest_first.end(), std::size_t{0});
+  std::stable_sort(busiest_first.begin(), busiest_first.end(),
+                   [&](std::size_t a, std::size_t b) { return load.workers[a] > load.workers[b]; });
+  const auto least = std::min_element(load.workers.begin(), load.workers.end());
+  const ShardId to(static_cast<std::uint8_t>(least - load.workers.begin()));
+  for (const std::size_t from : busiest_first) {
+    const double busy = load.workers[from];
+    if (busy <= rule.busy || busy - *least <= rule.apart) break;
+    const BalanceMove move =
+        best_between(ShardId(static_cast<std::uint8_t>(from)), to, load, groups);
+    if (move.busiest_before - move.busiest_after >= rule.better) return move;
+  }
+  return std::nullopt;
 }
 
 void apply(const BalanceMove& move, std::vector<PortGroup>& groups, Load& load) {

@@ -13,13 +13,18 @@ namespace mtl::switchd {
 
 /// What ports and workers have counted until a moment. Nothing is counted for this alone.
 struct WorkCounts {
+  struct Worker {
+    std::uint64_t busy_ticks = 0;  ///< of passes that have ended
+    std::uint64_t loops = 0;       ///< passes that have ended
+    bool asleep = false;
+  };
   struct Port {
     std::uint64_t frames = 0;  ///< in and out
     std::uint64_t bytes = 0;
   };
   Time at{};
-  std::vector<std::uint64_t> busy_ticks;  ///< by worker
-  std::vector<Port> ports;                ///< by port
+  std::vector<Worker> workers;  ///< by worker
+  std::vector<Port> ports;      ///< by port
 };
 
 /// What they did between two such moments.
@@ -29,6 +34,9 @@ struct Load {
   /// Of its worker's share, what the frames of a port took. An estimate: nobody times a frame, so
   /// the worker's time is divided among its ports by their frames and bytes.
   std::vector<double> ports;
+  /// By worker: it ended no pass in the interval and did not sleep, so all of its time went into
+  /// one pass (its share is 1), on what nobody can tell; perhaps that pass does not end.
+  std::vector<bool> stuck;
 };
 
 /// A frame takes as long as so many bytes of one (docs/performance.md: a link at 64 B and 9,000 B).
@@ -64,8 +72,9 @@ struct BalanceMove {
   double busiest_after = 0;   ///< likewise, estimated
 };
 
-/// The one move from the busiest worker to the least busy one that helps most; none if none is
-/// worth it by `rule`. Of equal ones the first group.
+/// The one move from the busiest worker to the least busy one that helps most; if none is worth it
+/// by `rule`, from the next busiest, and so on. Of equal ones the first group, or worker. None
+/// while a worker is stuck: a move needs all of them.
 std::optional<BalanceMove> best_move(const Load& load, const std::vector<PortGroup>& groups,
                                      const BalanceRule& rule);
 /// What the load will be, as far as can be told, and the groups' workers are, after the move.

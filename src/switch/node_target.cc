@@ -364,7 +364,9 @@ WorkCounts NodeTarget::work_counts(Time now) const {
   WorkCounts out;
   out.at = now;
   for (std::size_t w = 0; w < parts_.host.workers(); ++w) {
-    out.busy_ticks.push_back(parts_.host.worker_counters(w).busy_ticks.get());
+    const runtime::Worker& worker = parts_.host.host(w).worker();
+    const runtime::WorkerCounters& c = worker.counters();
+    out.workers.push_back({c.busy_ticks.get(), c.loops.get(), worker.asleep()});
   }
   for (const PortPlan& port : parts_.plan.ports) {
     WorkCounts::Port& counts = out.ports.emplace_back();
@@ -393,11 +395,11 @@ std::vector<ShardId> NodeTarget::owners() const {
 }
 
 void NodeTarget::sample(Time now) {
-  if (!counted_.busy_ticks.empty() && now - counted_.at < kLoadInterval) return;
+  if (!counted_.workers.empty() && now - counted_.at < kLoadInterval) return;
   WorkCounts counts = work_counts(now);
   const std::vector<ShardId> owners_now = owners();
   load_holds_ = owners_now == owners_;
-  if (!counted_.busy_ticks.empty()) {
+  if (!counted_.workers.empty()) {
     load_ = load_between(counted_, counts, owners_now, parts_.clock.ticks_hz());
   }
   counted_ = std::move(counts);
@@ -405,15 +407,18 @@ void NodeTarget::sample(Time now) {
   if (load_holds_ && parts_.plan.runtime.balance) balance_now(now);
 }
 
-/// One port, and then what that came to is looked at first.
+/// One port, and then what that came to is looked at first. While a worker does not let the move
+/// begin or end there is no other: they would all come at once, by loads of long ago.
 void NodeTarget::balance_now(Time now) {
-  if (now - balanced_ < kBalanceInterval) return;
+  if (balancing_ || now - balanced_ < kBalanceInterval) return;
   balanced_ = now;
   const std::vector<PortGroup> all = groups();
   const auto move = best_move(load_, all, kSteadyRule);
   if (!move) return;
+  balancing_ = true;
   const std::vector<PortId> ports = all[move->group].ports;
   parts_.host.move(ports, move->to, [this, ports, move = *move](ShardId from) {
+    balancing_ = false;
     if (from == move.to) return;  // the operator was faster
     for (const PortId port : ports) {
       parts_.log.info("port moved to balance the workers",
@@ -436,6 +441,13 @@ void NodeTarget::balance_workers(const msg::BalanceWorkers& call,
     return answer(
         Error{"the load has not been measured with the ports where they are now: try again in two "
               "seconds"});
+  }
+  for (std::size_t w = 0; w < load_.stuck.size(); ++w) {
+    if (!load_.stuck[w]) continue;
+    return answer(Error{fmt::format(
+        "worker {} ended no pass in the last second: nothing moves while a worker does not answer; "
+        "look at the devices of its ports",
+        w)});
   }
   const auto told = std::make_shared<msg::Balanced>();
   told->set_interval_ns(static_cast<std::uint64_t>(load_.interval.count()));

@@ -102,6 +102,7 @@ class NodeTarget final : public control::Target {
   Load load_;                    ///< between the last two
   bool load_holds_ = false;      ///< no port moved between them
   Time balanced_;                ///< when it was last looked whether a port is to move
+  bool balancing_ = false;       ///< such a move is not over
 };
 
 }  // namespace mtl::switchd

@@ -23,8 +23,8 @@ TEST(Load, IsTheShareOfTheIntervalAndDividedByFramesAndBytes) {
   WorkCounts before, after;
   before.at = Time(seconds(10));
   after.at = Time(seconds(12));
-  before.busy_ticks = {1000, 5000};
-  after.busy_ticks = {2000, 5000};  // of 2 s at 1000 ticks a second
+  before.workers = {{1000, 10, false}, {5000, 10, false}};
+  after.workers = {{2000, 11, false}, {5000, 11, false}};  // of 2 s at 1000 ticks a second
   before.ports = {{100, 50'000}, {0, 0}, {7, 7}};
   // 10 frames of 1400 bytes are worth 28000 bytes, 5 of 1400 half of it.
   after.ports = {{110, 64'000}, {5, 7'000}, {7, 7}};
@@ -41,18 +41,30 @@ TEST(Load, IsTheShareOfTheIntervalAndDividedByFramesAndBytes) {
 
 TEST(Load, OfNoTimeIsNone) {
   WorkCounts counts;
-  counts.busy_ticks = {5};
+  counts.workers = {{5, 1, false}};
   counts.ports = {{1, 1}};
   const Load load = load_between(counts, counts, {k0}, 1000);
   EXPECT_EQ(load.workers, std::vector<double>{0});
   EXPECT_EQ(load.ports, std::vector<double>{0});
+  EXPECT_EQ(load.stuck, std::vector<bool>{false});
+}
+
+// The time of a pass is counted at its end: one that does not end would pass for no work at all.
+TEST(Load, AWorkerThatNeitherEndsAPassNorSleepsIsStuck) {
+  WorkCounts before, after;
+  after.at = Time(seconds(1));
+  before.workers = {{500, 7, false}, {500, 7, true}, {500, 7, false}};
+  after.workers = {{500, 7, false}, {500, 7, true}, {500, 8, false}};
+  const Load load = load_between(before, after, {}, 1000);
+  EXPECT_EQ(load.stuck, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(load.workers, (std::vector<double>{1, 0, 0}));
 }
 
 TEST(Load, APortThatCountsFromTheBeginningAgainHasNone) {
   WorkCounts before, after;
   after.at = Time(seconds(1));
-  before.busy_ticks = {0};
-  after.busy_ticks = {500};
+  before.workers = {{0, 0, false}};
+  after.workers = {{500, 1, false}};
   before.ports = {{100, 100}, {0, 0}};
   after.ports = {{3, 300}, {1, 100}};
   EXPECT_EQ(load_between(before, after, {k0, k0}, 1000).ports, (std::vector<double>{0, 0.5}));
@@ -60,7 +72,7 @@ TEST(Load, APortThatCountsFromTheBeginningAgainHasNone) {
 
 TEST(Balance, MovesThePortThatLeavesTheBusierOneLeastBusy) {
   // 0.9 against 0.1: moving 0.4 makes 0.5 and 0.5; 0.3 would make 0.6, 0.2 would make 0.7.
-  const Load load{seconds(1), {0.9, 0.1}, {0.2, 0.4, 0.3, 0.1}};
+  const Load load{seconds(1), {0.9, 0.1}, {0.2, 0.4, 0.3, 0.1}, {}};
   auto all = groups({k0, k0, k0, k1});
   const auto move = best_move(load, all, kSteadyRule);
   ASSERT_TRUE(move);
@@ -78,8 +90,37 @@ TEST(Balance, MovesThePortThatLeavesTheBusierOneLeastBusy) {
   EXPECT_FALSE(best_move(next, all, kAskedRule));
 }
 
+TEST(Balance, NothingMovesWhileAWorkerIsStuck) {
+  Load load{seconds(1), {0.9, 0.1, 0.5}, {0.2, 0.4, 0.3, 0.1}, {false, false, false}};
+  const auto all = groups({k0, k0, k0, k1});
+  EXPECT_TRUE(best_move(load, all, kSteadyRule));
+  for (const std::size_t w : {0, 1, 2}) {
+    load.stuck[w] = true;
+    EXPECT_FALSE(best_move(load, all, kSteadyRule)) << w;
+    EXPECT_FALSE(best_move(load, all, kAskedRule)) << w;
+    load.stuck[w] = false;
+  }
+}
+
+// The busiest has one port, which would only be busy elsewhere; the next has three of 0.3.
+TEST(Balance, WhereTheBusiestCannotBeHelpedTheNextOneIs) {
+  Load load{seconds(1), {0.95, 0.90, 0.0}, {0.95, 0.30, 0.30, 0.30}, {}};
+  auto all = groups({k0, k1, k1, k1});
+  const auto move = best_move(load, all, kSteadyRule);
+  ASSERT_TRUE(move);
+  EXPECT_EQ(move->group, 1u);
+  EXPECT_EQ(move->from, k1);
+  EXPECT_EQ(move->to, k2);
+  EXPECT_DOUBLE_EQ(move->busiest_before, 0.90);
+  EXPECT_DOUBLE_EQ(move->busiest_after, 0.60);
+  apply(*move, all, load);
+  EXPECT_FALSE(best_move(load, all, kSteadyRule)) << "0.60 is not too busy";
+  load.workers[1] = 0.79;
+  EXPECT_FALSE(best_move(load, all, kSteadyRule)) << "nor 0.79";
+}
+
 TEST(Balance, APortThatIsAllTheLoadStays) {
-  const Load load{seconds(1), {0.95, 0.0}, {0.95, 0.0}};
+  const Load load{seconds(1), {0.95, 0.0}, {0.95, 0.0}, {}};
   EXPECT_FALSE(best_move(load, groups({k0, k0}), kSteadyRule));
   EXPECT_FALSE(best_move(load, groups({k0, k0}), kAskedRule));
 }
@@ -87,7 +128,7 @@ TEST(Balance, APortThatIsAllTheLoadStays) {
 TEST(Balance, OfItsOwnAccordOnlyWhenAWorkerIsBusyAndAnotherMuchLess) {
   const auto two = groups({k0, k0, k1});
   const auto decide = [&](double most, double least, double port) {
-    const Load load{seconds(1), {most, least}, {port, most - port, least}};
+    const Load load{seconds(1), {most, least}, {port, most - port, least}, {}};
     return best_move(load, two, kSteadyRule).has_value();
   };
   EXPECT_TRUE(decide(0.81, 0.1, 0.3));
@@ -103,7 +144,7 @@ TEST(Balance, OfItsOwnAccordOnlyWhenAWorkerIsBusyAndAnotherMuchLess) {
 TEST(Balance, DoesNotMoveToAndFro) {
   for (int i = 0; i <= 100; ++i) {
     for (int j = 0; j <= i; ++j) {
-      Load load{seconds(1), {i / 100.0, 0.0}, {j / 100.0, (i - j) / 100.0}};
+      Load load{seconds(1), {i / 100.0, 0.0}, {j / 100.0, (i - j) / 100.0}, {}};
       auto all = groups({k0, k0});
       const auto move = best_move(load, all, kSteadyRule);
       if (!move) continue;
@@ -119,7 +160,7 @@ TEST(Balance, DoesNotMoveToAndFro) {
 }
 
 TEST(Balance, PortsThatMoveTogetherCountTogether) {
-  const Load load{seconds(1), {0.9, 0.1, 0.5}, {0.2, 0.2, 0.3, 0.2, 0.1, 0.5}};
+  const Load load{seconds(1), {0.9, 0.1, 0.5}, {0.2, 0.2, 0.3, 0.2, 0.1, 0.5}, {}};
   const std::vector<PortGroup> all{
       {{PortId(0), PortId(1)}, k0}, group(2, k0), group(3, k0), group(4, k1), group(5, k2)};
   const auto move = best_move(load, all, kSteadyRule);

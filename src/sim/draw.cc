@@ -124,7 +124,7 @@ NodePlan draw_node(const Shape& shape, std::uint32_t index, const Style& style, 
   plan.endpoint = node.endpoint;
   plan.routes = node.routes;
   plan.config.node = node_id(index);
-  plan.config.shards = node.edge.size() > 1 && random.chance(400'000) ? 2 : 1;
+  if (node.edge.size() > 1 && random.chance(400'000)) plan.config.shards = draw32(random, 2, 3);
   plan.config.own_limit = log32(random, style.wraps ? 32 : 1, 256);
   plan.own_buffers = draw32(random, 16, 128) + (style.wraps ? 128 : 0);
   plan.own_room = std::uint32_t{style.mtu} + 256;

@@ -16,8 +16,9 @@ namespace {
 constexpr std::uint64_t kTimers = 0;
 constexpr std::uint64_t kRings = 1;
 constexpr std::uint64_t kConsume = 2;  // | slot << 2 | life << 34
-constexpr std::uint64_t kTake = 0;     // steps of a move, | life << 1
-constexpr std::uint64_t kPut = 1;
+constexpr std::uint64_t kTake = 0;     // steps of a move, | shard << 2 | life << 16
+constexpr std::uint64_t kTakeIn = 1;
+constexpr std::uint64_t kPut = 2;
 // Buffers beyond the capacity: a frame being looked at while every credit is out.
 constexpr std::uint32_t kReceiveReserve = 4;
 // A restarted node does not know its last epoch and would meet it again in one of 254 cases; what
@@ -511,7 +512,7 @@ bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now) {
     context_.log.line(now, fmt::format("node {} moves {} ports, {} first, to shard {}", index_,
                                        moving_.size(), moving_.front().value(), to_.value()));
   }
-  step_later(kTake, now);
+  step_later(kTake, from_, now);
   return true;
 }
 
@@ -528,20 +529,27 @@ void NodeHost::add_lanes(std::vector<PortId>& ports) const {
   }
 }
 
-void NodeHost::step_later(std::uint64_t step, Time now) {
+void NodeHost::step_later(std::uint64_t step, ShardId shard, Time now) {
   const auto longest = static_cast<std::uint64_t>(plan_.move_delay.count());
   const Duration delay(static_cast<std::int64_t>(random_.between(0, longest)));
-  context_.queue.at(now + delay, *this, step | std::uint64_t{life_} << 1);
+  context_.queue.at(now + delay, *this,
+                    step | std::uint64_t{shard.value()} << 2 | std::uint64_t{life_} << 16);
 }
 
 void NodeHost::on_event(Time now, std::uint64_t what) {
-  if (what >> 1 != life_) return;
-  if ((what & 1) == kTake) {
-    take(now);
-    step_later(kPut, now);
-  } else {
-    for (const auto& shard : shards_) shard->take_in(now);
-    put(now);
+  if (what >> 16 != life_) return;
+  switch (what & 3) {
+    case kTake:
+      take(now);
+      to_take_in_ = shards_.size();
+      for (const auto& shard : shards_) step_later(kTakeIn, shard->id(), now);
+      break;
+    case kTakeIn:
+      shards_[(what >> 2) & 0xFF]->take_in(now);
+      if (--to_take_in_ == 0) step_later(kPut, to_, now);
+      break;
+    default:
+      put(now);
   }
 }
 

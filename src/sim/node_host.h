@@ -211,8 +211,8 @@ class NodeHost final : private EventTarget {
   bool running() const { return node_ != nullptr; }
 
   /// Moves ports of one shard to another, with the other lanes of their trunks, as a daemon does,
-  /// in steps with some time between. Does nothing, and says so, unless the node runs, no move is
-  /// under way, and the first port is elsewhere.
+  /// in steps with some time between, for each shard another. Does nothing, and says so, unless the
+  /// node runs, no move is under way, and the first port is elsewhere.
   bool move(std::vector<PortId> ports, ShardId to, Time now);
 
   /// Replaces the routes of the running node.
@@ -248,7 +248,7 @@ class NodeHost final : private EventTarget {
   // EventTarget: the next step of the move
   void on_event(Time now, std::uint64_t what) override;
   void add_lanes(std::vector<PortId>& ports) const;
-  void step_later(std::uint64_t step, Time now);
+  void step_later(std::uint64_t step, ShardId shard, Time now);
   void report_lost(const CheckedPool& pool);
   void take(Time now);
   void put(Time now);
@@ -270,6 +270,7 @@ class NodeHost final : private EventTarget {
   ShardId from_;
   ShardId to_;
   std::vector<Between> between_;  ///< by port
+  std::size_t to_take_in_ = 0;    ///< shards that have not yet taken in what was passed to them
   std::uint32_t life_ = 0;        ///< counts ends: tells steps of an earlier life
   std::unique_ptr<network::RouteTable> table_;
   std::unique_ptr<network::Node> node_;

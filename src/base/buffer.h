@@ -67,8 +67,10 @@ struct Buffer {
   }
 };
 
-/// Where buffers come from and go back to. A pool belongs to one shard and is used by its thread
-/// alone, unless the implementation says otherwise. Nothing is allocated after construction.
+/// Where buffers come from and go back to. Which threads may use a pool, its implementation says.
+/// The core takes from a shard's own pool on the shard's thread, and from a packet's pool
+/// (phy::Impairment) and gives to it on the thread of whichever shard has the packet, which, for a
+/// port that moves, is one after the other. Nothing is allocated after construction.
 class BufferPool {
  public:
   virtual ~BufferPool() = default;
@@ -81,7 +83,7 @@ class BufferPool {
   virtual bool exclusive(const Buffer& buffer) const = 0;
   /// Bytes that each buffer holds behind its headroom.
   virtual std::uint32_t room() const = 0;
-  /// Buffers that can be taken now; exact only on the owning thread.
+  /// Buffers that the calling thread can take now; exact while no other takes or gives.
   virtual std::uint32_t available() const = 0;
 };
 

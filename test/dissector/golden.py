@@ -209,6 +209,16 @@ class LinkFrames(Case):
         self.expect(seen[22], "mtlink", sender="node 1 port 10", deviation="")
         self.says(seen[22], "Seq 3 is not that of the next new DATA")
 
+    def test_a_frame_sent_again_does_not_fill_the_window(self):
+        link = Link()
+        link.up()
+        for seq in range(4):
+            link.data(link.a, seq)                                    # 6 to 9
+        link.data(link.a, 0, flags=wire.REPLAY)                       # 10
+        seen = self.scene(link.frames)
+        self.expect(seen[9], "mtlink", window_full="")
+        self.expect(seen[10], "mtlink", window_full=None, unacknowledged=4)
+
     def test_sequence_wraps(self):
         link = Link()
         link.status(link.a, seq=65534)
@@ -625,6 +635,20 @@ class TransportTalk(Case):
         self.expect(seen[10], "mttp", request_in=9, answer_time=1000)
         self.expect(seen[11], "mttp", answer_in=12)
         self.expect(seen[12], "mttp", rejected="", request_in=11, reject__id=talk.B_ID)
+
+    def test_an_open_that_is_repeated_and_the_first_psns(self):
+        talk = self.talk
+        talk.open("a", 0)                                             # 6
+        talk.open("a", 0, after=10**7)                                # 7: nobody answered
+        talk.open("b", talk.A_ID)                                     # 8
+        talk.packet("a", 3, operation(6, u32(0)), klass=0, psn=1002)  # 9: 1000 and 1001 are not there
+        talk.packet("b", 3, operation(18, u32(70)), psn=5001)         # 10
+        seen = self.scene(self.link.frames)
+        self.expect(seen[6], "mttp", answer_in=8)
+        self.expect(seen[7], "mttp", answer_in=None, request_in=None, stream=0)
+        self.expect(seen[8], "mttp", request_in=6, answer_time=10**7 + 1000)
+        self.expect(seen[9], "mttp", gap="", gap__count=2, stream=0)
+        self.expect(seen[10], "mttp", gap="", gap__count=1, stream=0)
 
     def test_delivery(self):
         """Request flow of a, from PSN 1000 on."""

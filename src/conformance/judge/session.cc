@@ -16,9 +16,9 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// In so long a silence of the capture so many frames may have been missed that numbers of 16 bits
-// have gone round: 65,536 of the shortest at 100 Gbit/s.
-constexpr Duration kQuiet = microseconds(400);
+// In so long a silence of a side so many frames of it may have been missed that numbers of 16 bits
+// have gone half round, and what is ahead looks behind: 32,768 of the shortest at 400 Gbit/s.
+constexpr Duration kQuiet = microseconds(50);
 constexpr std::size_t kFewestSlots = 64;
 constexpr std::size_t kUnknownSlots = 2048;  // where the window is not known
 constexpr std::uint32_t kLost = 64;          // acks behind, in a row: it is we who are wrong
@@ -123,8 +123,7 @@ void Session::miss(std::size_t side, Seq to) {
   Way& way = ways_[side];
   const std::uint16_t count = to.since(way.next);
   sums_[side].missed += count;
-  const Duration quiet = frame_->tap->at - std::max(ways_[0].last, ways_[1].last);
-  if (count > window_of(1 - side) || (!reporter_.complete() && quiet >= kQuiet)) {
+  if (count > window_of(1 - side)) {
     lose_track();
     begin(side, to);
     return;
@@ -143,13 +142,26 @@ void Session::advance(Way& way, Slot& next) {
   way.next += 1;
 }
 
+/// Whether the frame in hand shows numbers that its side cannot have reached by what was seen.
+bool Session::moved_unseen(std::size_t side) const {
+  const Way& way = ways_[side];
+  const Way& other = ways_[1 - side];
+  const auto kind = static_cast<link::Kind>(frame_->kind);
+  if (kind == link::Kind::kInit || kind == link::Kind::kClose) return false;
+  const bool again = is_data(*frame_) && (frame_->flags & link::kFlagReplay) != 0;
+  if (way.begun && !again && frame_->seq != way.next) return true;
+  if (!way.last_ack || !other.begun) return false;
+  return frame_->ack.since(*way.last_ack) > other.next.since(*way.last_ack);
+}
+
 void Session::frame(std::size_t side, const LinkFrame& frame, bool sound) {
   frame_ = &frame;
   sound_ = sound;
   Way& way = ways_[side];
   if (way.frames != 0) {
-    sums_[side].longest_silence =
-        std::max(sums_[side].longest_silence, Duration(frame.tap->at - way.last));
+    const Duration silence = frame.tap->at - way.last;
+    sums_[side].longest_silence = std::max(sums_[side].longest_silence, silence);
+    if (!reporter_.complete() && silence >= kQuiet && moved_unseen(side)) lose_track();
   }
   if (way.closed) {
     unless_missed(side, "L8", [] { return std::string("goes on with a session that it closed"); });

@@ -122,6 +122,7 @@ class Session {
 
   void begin(std::size_t side, Seq next);
   void lose_track();
+  bool moved_unseen(std::size_t side) const;
   void miss(std::size_t side, Seq to);
   static void advance(Way& way, Slot& next);
 

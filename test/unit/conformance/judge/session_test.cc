@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "script.h"
 
 namespace mtl::conformance::judge {
@@ -398,6 +400,34 @@ TEST(JudgeSession, AHoleInWhichNumbersWentRound) {
   s.data(kA, {.seq = 5, .ack = 6, .credit_vc = 1, .credit = 3});
   s.data(kB, {.seq = 6, .ack = 6, .credit_vc = 0, .credit = 4});
   EXPECT_EQ(s.found(), Rules{});
+}
+
+// By half the numbers and more, so that what is ahead looks behind.
+TEST(JudgeSession, AHoleInWhichNumbersWentHalfRound) {
+  for (const std::uint16_t seq : std::to_array<std::uint16_t>({32768, 32769, 40000, 65535, 1})) {
+    Script s(false);
+    s.up();
+    s.data(kA, {.seq = 0});
+    s.data(kB, {.seq = 0, .ack = 1});
+    s.wait(milliseconds(50));
+    s.data(kA, {.seq = seq, .ack = 6});
+    s.data(kB, {.seq = 6, .ack = static_cast<std::uint16_t>(seq + 1)});
+    EXPECT_EQ(s.found(), Rules{}) << seq;
+  }
+}
+
+TEST(JudgeSession, AHoleOfOneSideAlone) {
+  Script s(false);
+  s.up();
+  for (std::uint16_t seq = 0; seq < 10; ++seq) s.data(kA, {.seq = seq});
+  s.data(kB, {.seq = 0, .ack = 10});
+  s.wait(milliseconds(1));
+  s.data(kA, {.seq = 10, .ack = 1});
+  s.wait(milliseconds(50));  // of B's; 40,000 of A's pass meanwhile
+  s.data(kA, {.seq = 40'000, .ack = 400});
+  s.data(kA, {.seq = 40'001, .ack = 401});
+  s.data(kB, {.seq = 401, .ack = 40'002});
+  for (const std::string& rule : s.found()) EXPECT_TRUE(rule.ends_with('?')) << rule;
 }
 
 TEST(JudgeSession, ASessionOfWhichTheBringUpWasMissed) {

@@ -66,7 +66,9 @@ std::optional<Drop> Connection::on_data(const Packet& packet, Time now) {
       break;
   }
   const auto operations = count_operations(flow, packet.unordered(), packet.body);
-  if (!operations) {  // T16
+  const bool too_long =
+      packet.body.size() + kOverhead > terms_.mtu;  // T4; a held one has mtu bytes
+  if (!operations || too_long) {                    // T16
     close(EndReason::kProtocol, now);
     return Drop::kTransportMalformed;
   }

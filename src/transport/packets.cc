@@ -140,7 +140,9 @@ void Connection::make_ack(Flow flow, bool ask, Buffer& out, Time now) {
                       .psn = from.last(),
                       .ack = from.expected()};
   std::array<std::uint32_t, kMaxWords> words;
-  const std::size_t count = from.bitmap(words);
+  // T4; what does not fit is told when E has moved on.
+  const std::size_t fits = (terms_.mtu - kOverhead - sizeof(std::uint32_t)) / kBitmapWord;
+  const std::size_t count = std::min(from.bitmap(words), fits);
   std::byte* body = begin_packet(out, header, network::kClassResponse,
                                  sizeof(std::uint32_t) + count * kBitmapWord, entropy_);
   encode_ack(from.held(now), std::span(words).first(count), body);

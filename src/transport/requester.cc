@@ -79,7 +79,7 @@ Posted Operations::check(const Work& work) {
       if (tells(kInject) && work.from.size() > kMaxInjected) return Posted::kInvalid;
       return Posted::kTaken;
     case Work::Kind::kGet:
-      return work.to.size() > kLongest ? Posted::kInvalid : Posted::kTaken;
+      return work.to.size() > kLongest || !work.from.empty() ? Posted::kInvalid : Posted::kTaken;
     case Work::Kind::kAtomic:
     case Work::Kind::kFetchAtomic:
       break;

@@ -189,7 +189,7 @@ bool Operations::put_result(Side& side, PacketSlot& slot, OperationWriter& write
     o.data = {owed.bytes.data(), owed.total};
   }
   const std::size_t size = head_size(o) + padded(o.data.size());
-  if (size > room - slot.body_size || (!is_long && size > writer.left())) return false;
+  if (slot.body_size + size > room || (!is_long && size > writer.left())) return false;
   writer.put_head(o);
   if (!is_long) writer.put_data(o.data);
   slot.image_size = static_cast<std::uint16_t>(writer.size());

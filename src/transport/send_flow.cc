@@ -58,7 +58,9 @@ void SendFlow::asked(PacketSlot& s) {
 }
 
 bool SendFlow::plausible(Psn ack, std::uint32_t extent) const {
-  return !ack.after(next_) && !(ack + extent).after(next_);
+  // Half of all numbers away is neither ahead nor behind: not at most `next_` either.
+  const auto sent = [&](Psn psn) { return next_.since(psn) < std::uint32_t{1} << 31; };
+  return sent(ack) && sent(ack + extent);
 }
 
 void SendFlow::acknowledge(PacketSlot& s) {

@@ -49,6 +49,16 @@ TEST(Reception, T3_BadAckIsAheadOfWhatWasSent) {
   EXPECT_EQ(h.operations.passed_psns, ours({0, 1}));
 }
 
+TEST(Reception, T3_AnAckHalfOfAllNumbersAwayIsNotAtMostWhatWasSent) {
+  Harness h;
+  h.accept();
+  h.post(2);
+  h.ack(2 + (std::uint32_t{1} << 31));
+  EXPECT_EQ(h.drops(Drop::kTransportBadAck), 1u);
+  h.ack(2);
+  EXPECT_EQ(h.operations.passed_psns, ours({0, 1}));
+}
+
 TEST(Reception, T3_ChecksInTheOrderOfThePage) {
   Harness h;
   h.accept();
@@ -179,6 +189,35 @@ TEST(Reception, T15_WhatWouldFailWaitsForItsTurn) {
   h.request(0);
   EXPECT_EQ(h.operations.executed(), theirs({0, 1}));
   EXPECT_FALSE(h.operations.came[1].early);
+}
+
+// The mtu is the smaller of both: whatever the link carries.
+TEST(Reception, T4_ALongerPacketThanTheMtuEndsTheConnection) {
+  for (const std::uint32_t n : {0u, 3u}) {  // in turn, and one that would be held
+    Harness h;
+    h.peer_mtu = 1024;
+    h.accept();
+    Bytes body(1024 - 32 + 4);
+    body[0] = std::byte{1};
+    store16(body.data() + 2, static_cast<std::uint16_t>(body.size() - 20));
+    h.data(Flow::kRequest, n, body);
+    EXPECT_TRUE(h.operations.came.empty());
+    EXPECT_EQ(h.drops(Drop::kTransportMalformed), 1u);
+    ASSERT_EQ(h.types(), "CLOSE");
+    EXPECT_EQ(h.sent[0].reason(), 2);
+  }
+}
+
+TEST(Reception, T4_AnAckIsNoLongerThanTheMtu) {
+  Settings settings = base_settings();
+  settings.window = 10;
+  Harness h(settings);
+  h.peer_mtu = 128;
+  h.accept();
+  h.operations.early = false;
+  h.request(1000, 4);
+  ASSERT_EQ(h.types(), "ACK");
+  EXPECT_LE(h.sent[0].bytes.size(), 128u);
 }
 
 TEST(Reception, T16_WhatGoesBeyondEndsTheConnection) {

@@ -1035,6 +1035,15 @@ TEST(Requester, T30_RefusesWhatTheWireDoesNotAllow) {
   EXPECT_EQ(h.post({.kind = Kind::kPut, .flags = kInject, .from = data}), Posted::kInvalid);
 }
 
+TEST(Requester, AGetBringsNoData) {
+  Harness h;
+  h.accept();
+  const Bytes data = row(8);
+  Bytes to(8);
+  EXPECT_EQ(h.post({.kind = Kind::kGet, .key = Key{0x77}, .from = data, .to = to}),
+            Posted::kInvalid);
+}
+
 // An operation is never split: one too long for the path's packets fails, others do not.
 TEST(Requester, T26_AnAtomicLongerThanAnyPacketFails) {
   Harness h;

@@ -97,6 +97,7 @@ TEST(JudgeTraces, FindsWhatThePeerDoesWrongOnPurpose) {
       {"ack_behind", {"L2", "L10"}},  // acks that go back, and one that comes again behind them
       {"bad_ack", {"L2", "L15", "L17", "L18", "L20"}},  // far too much in every kind of frame
       {"bringup_incompatible", {"L6"}},
+      {"bringup_looped", {"L5"}},                   // our own INITs come back
       {"bringup_wrong_peer", {"L6"}},               // and incompatible, too
       {"credit_piggyback", {"L17", "L20", "L23"}},  // limits just 2^15 off, credit in a NACK
       {"credit_stall_status", {"L20"}},             // limits beyond the capacity
@@ -122,7 +123,8 @@ TEST(JudgeTraces, FindsWhatThePeerDoesWrongOnPurpose) {
   };
   for (const Trace& trace : load_traces()) {
     const auto entry = expected.find(trace.name);
-    EXPECT_EQ(judge_trace(trace, false).of_peer, entry == expected.end() ? Rules{} : entry->second)
+    // All frames are there: else what comes after a silence may have gone half round the numbers.
+    EXPECT_EQ(judge_trace(trace, true).of_peer, entry == expected.end() ? Rules{} : entry->second)
         << trace.name << ": " << trace.about;
   }
 }

@@ -70,7 +70,7 @@ class Judge {
     std::vector<std::byte> bytes;
     TapFrame tap;
   };
-  static constexpr std::size_t kCallsKept = 16;  ///< of an end that has no link yet, the last ones
+  static constexpr std::size_t kCallsKept = 64;  ///< of an end that has no link yet, the last ones
 
   void to_link(const LinkFrame& frame);
   void to_nobody(const LinkFrame& frame);

@@ -36,7 +36,8 @@ class LinkJudge {
   const std::vector<RuleCount>& findings(std::size_t side) const { return reporter_.counts(side); }
 
  private:
-  static constexpr std::size_t kRemembered = 4;
+  /// Nonces: an INIT may come, and be answered, many bring-ups later.
+  static constexpr std::size_t kRemembered = 64;
 
   /// What a side's INITs say since its last fresh nonce.
   struct BringUp {

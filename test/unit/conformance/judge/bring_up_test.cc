@@ -264,6 +264,17 @@ TEST(JudgeBringUp, L6_AnswersANonceThatNobodySent) {
   EXPECT_EQ(s.found(), (Rules{"B L6?"}));
 }
 
+TEST(JudgeBringUp, L6_AnswersAnInitThatWasLongOnItsWay) {
+  Script s;
+  s.init(kA, 0);
+  for (std::uint32_t nonce = 0xB1; nonce < 0xB1 + 40; ++nonce) {
+    s.offer[kB].nonce = nonce;
+    s.init(kB, 0);
+  }
+  s.init(kA, 0xB1);
+  EXPECT_EQ(s.found(), Rules{});
+}
+
 TEST(JudgeBringUp, L6_UpWithoutAnInitOfItsOwnOrOfThePeers) {
   Script own;
   own.init(kA, 0);

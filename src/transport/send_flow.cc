@@ -22,8 +22,10 @@ void SendFlow::start(Psn first, std::uint8_t window) {
 }
 
 bool SendFlow::open() const {
+  const std::uint32_t kept = next_.since(oldest_);
+  // No flow keeps more slots than are left: one whose peer is silent leaves some to all others.
   return overdue_.empty() && flight_.size() < congestion_.packets() && next_.before(limit_) &&
-         next_.since(oldest_) <= mask_ && pool_.available() != 0;
+         kept <= mask_ && kept < pool_.available();
 }
 
 PacketSlot* SendFlow::again() const {

@@ -119,15 +119,6 @@ std::optional<Error> check_cpus(const EalConfig& config, const CpuList& allowed)
   return check(config.main, "the control thread");
 }
 
-std::uint64_t available_kib() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key; file >> key;) {
-    std::uint64_t value = 0;
-    if (key == "MemAvailable:" && file >> value) return value;
-  }
-  return 0;
-}
-
 /// Free huge pages of all sizes, in MiB.
 std::uint64_t free_huge_mib() {
   std::uint64_t mib = 0;
@@ -269,6 +260,15 @@ int run_body(void* argument) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t available_kib() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    std::uint64_t value = 0;
+    if (key == "MemAvailable:" && file >> value) return value;
+  }
+  return 0;
+}
 
 // Nothing here is an error: what cannot be looked at or removed stays. A process of another PID
 // namespace looks dead, but in these modes of EAL the directory holds nothing that it needs.

@@ -27,6 +27,9 @@ struct EalConfig {
   std::function<void(std::string_view)> log;
 };
 
+/// Memory that this machine can give without taking it from anyone, KiB; 0: unknown.
+std::uint64_t available_kib();
+
 /// Removes from `parent` the directories that earlier processes left when they were killed: those
 /// named "mtlink-PID" as Eal names its own, of this user, no links, and of no process that lives.
 void remove_stale_runtime_dirs(const std::string& parent);

@@ -5,11 +5,14 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_stack.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
 #include <new>
 #include <typeinfo>
+
+#include "phy/dpdk/eal.h"
 
 namespace mtl::phy {
 namespace {
@@ -35,6 +38,45 @@ std::uint32_t total(const MbufPoolConfig& config) {
   return config.count + config.threads * (kCache * 3 / 2);
 }
 
+struct FreePool {
+  void operator()(rte_mempool* pool) const { rte_mempool_free(pool); }
+};
+
+void unmap(rte_mempool_memhdr* chunk, void*) noexcept {
+  munmap(chunk->addr, chunk->len);
+}
+
+/// As rte_pktmbuf_pool_create_by_ops(), but in pages of its own. nullptr and rte_errno.
+rte_mempool* create_apart(const char* name, std::uint32_t size, std::uint32_t cache,
+                          std::uint16_t data_room) {
+  std::unique_ptr<rte_mempool, FreePool> pool(rte_mempool_create_empty(
+      name, size, static_cast<unsigned>(sizeof(rte_mbuf)) + kPrivate + data_room, cache,
+      sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG));
+  if (pool == nullptr) return nullptr;
+  rte_pktmbuf_pool_private sizes{};
+  sizes.mbuf_data_room_size = data_room;
+  sizes.mbuf_priv_size = kPrivate;
+  rte_mempool_objsz object{};
+  const std::size_t bytes =
+      std::size_t{rte_mempool_calc_obj_size(pool->elt_size, pool->flags, &object)} * size;
+  if (rte_mempool_set_ops_byname(pool.get(), kFreeList, nullptr) != 0) return nullptr;
+  rte_pktmbuf_pool_init(pool.get(), &sizes);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    rte_errno = ENOMEM;
+    return nullptr;
+  }
+  const int made = rte_mempool_populate_iova(pool.get(), static_cast<char*>(memory), RTE_BAD_IOVA,
+                                             bytes, unmap, nullptr);
+  if (made < 0) munmap(memory, bytes);
+  if (made != static_cast<int>(size)) {
+    rte_errno = made < 0 ? -made : ENOMEM;
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
+  return pool.release();
+}
+
 }  // namespace
 
 std::uint64_t MbufPool::memory(const MbufPoolConfig& config) {
@@ -55,9 +97,17 @@ Result<std::unique_ptr<MbufPool>> MbufPool::create(const MbufPoolConfig& config)
   const std::string name = "mtl_pool_" + std::to_string(serial++);
   const std::uint32_t size = total(config);
   // DPDK refuses a cache of more than two thirds of the pool; total() is larger than that.
-  rte_mempool* mempool = rte_pktmbuf_pool_create_by_ops(
-      name.c_str(), size, std::min(kCache, size * 2 / 3), kPrivate,
-      static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + config.room), SOCKET_ID_ANY, kFreeList);
+  const std::uint32_t cache = std::min(kCache, size * 2 / 3);
+  const auto data_room = static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + config.room);
+  if (const std::uint64_t kib = available_kib(); config.apart && kib < memory(config) >> 10)
+    return Error{"no memory for " + std::to_string(size) + " buffers of " +
+                 std::to_string(config.room) + " bytes: they take " +
+                 std::to_string((memory(config) >> 20) + 1) + " MiB and this machine has " +
+                 std::to_string(kib >> 10) + " MiB available; configure fewer or smaller buffers"};
+  rte_mempool* mempool = config.apart
+                             ? create_apart(name.c_str(), size, cache, data_room)
+                             : rte_pktmbuf_pool_create_by_ops(name.c_str(), size, cache, kPrivate,
+                                                              data_room, SOCKET_ID_ANY, kFreeList);
   if (mempool == nullptr)
     return Error{"no memory for " + std::to_string(size) + " buffers of " +
                  std::to_string(config.room) + " bytes (" + rte_strerror(rte_errno) +

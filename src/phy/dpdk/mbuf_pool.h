@@ -16,6 +16,9 @@ struct MbufPoolConfig {
   std::uint32_t count = 1023;  ///< buffers that can be taken at the same time
   std::uint32_t room = 2048;   ///< bytes of each behind its headroom, at most kMaxMbufRoom
   std::uint32_t threads = 1;   ///< worker threads that take from it or give to it
+  /// Its buffers lie in memory of their own, which is given back with the pool, rather than in
+  /// Eal's, which without huge pages does not grow. No NIC can reach them.
+  bool apart = false;
 };
 
 /// DPDK's bound: lengths within an mbuf are 16 bits wide, its headroom included.
@@ -33,6 +36,8 @@ class MbufPool final : public BufferPool {
   static Result<std::unique_ptr<MbufPool>> create(const MbufPoolConfig& config);
   /// Bytes of EAL memory that create() needs, for EalConfig::memory_mib (add up the pools).
   static std::uint64_t memory(const MbufPoolConfig& config);
+  /// Whether every buffer has come back, and no device reads one: the pool may go. Slow.
+  bool whole() const { return free_buffers() == size_; }
   /// Every buffer must be back, and every port that receives into the pool closed.
   ~MbufPool() override;
   MbufPool(const MbufPool&) = delete;

@@ -110,17 +110,19 @@ struct MemifHub::Connection {
   std::optional<Clock::time_point> up_at;  ///< ready, and rests
 };
 
-MemifHub::MemifHub(std::string name, Listen listen, EventfdRinger ringer)
+MemifHub::MemifHub(std::string name, Listen listen, Unlisten unlisten, EventfdRinger ringer)
     : name_(std::move(name)),
       listen_(std::move(listen)),
+      unlisten_(std::move(unlisten)),
       ringer_(std::move(ringer)),
       next_key_(kFirstConnection) {}
 
-Result<std::unique_ptr<MemifHub>> MemifHub::open(std::string name, Listen listen) {
+Result<std::unique_ptr<MemifHub>> MemifHub::open(std::string name, Listen listen,
+                                                 Unlisten unlisten) {
   auto ringer = EventfdRinger::open();
   if (!ringer) return Error{"memif: " + ringer.error().message};
   std::unique_ptr<MemifHub> hub(
-      new MemifHub(std::move(name), std::move(listen), std::move(*ringer)));
+      new MemifHub(std::move(name), std::move(listen), std::move(unlisten), std::move(*ringer)));
   hub->poll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   hub->timer_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!hub->poll_ || !hub->timer_ || !hub->watch(hub->timer_.get(), kTimerKey)) {
@@ -147,13 +149,17 @@ bool MemifHub::watch(int fd, std::uint64_t key) {
 // --- ends ---
 
 Result<std::size_t> MemifHub::listener_for(const std::string& socket) {
+  std::size_t place = listeners_.size();
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     if (listeners_[i].socket == socket) return i;
+    if (listeners_[i].socket.empty()) place = i;
   }
   auto fd = listen_(socket);
   if (!fd) return fd.error();
-  listeners_.push_back({socket, std::move(*fd), {}, {}});
-  return listeners_.size() - 1;
+  if (place == listeners_.size()) listeners_.emplace_back();
+  listeners_[place] = {socket, std::move(*fd), {}, {}};
+  if (install_) listeners_[place].paused_until = Clock::now();  // watched by run_due()
+  return place;
 }
 
 Result<std::size_t> MemifHub::add(const MemifEndConfig& config, const MemifPort& port) {
@@ -164,7 +170,7 @@ Result<std::size_t> MemifHub::add(const MemifEndConfig& config, const MemifPort&
   end->offer.max_region_mib = config.max_region_mib;
   if (config.role == MemifRole::kServer) {
     for (const auto& other : ends_) {
-      if (other->listener && other->config.socket == config.socket &&
+      if (other != nullptr && other->listener && other->config.socket == config.socket &&
           other->config.id == config.id) {
         return Error{"memif: two ports serve " + place(config) + "; give each an id of its own"};
       }
@@ -173,8 +179,33 @@ Result<std::size_t> MemifHub::add(const MemifEndConfig& config, const MemifPort&
     if (!listener) return listener.error();
     end->listener = *listener;
   }
-  ends_.push_back(std::move(end));
-  return ends_.size() - 1;
+  auto place = std::find(ends_.begin(), ends_.end(), nullptr);
+  if (place == ends_.end()) place = ends_.emplace(ends_.end());
+  *place = std::move(end);
+  if (install_) run_due();
+  return static_cast<std::size_t>(place - ends_.begin());
+}
+
+void MemifHub::remove(std::size_t number) {
+  const std::unique_ptr<End> end = std::move(ends_[number]);
+  if (Connection* const connection = end->connection; connection != nullptr) {
+    connection->session.disconnect("The port is removed");
+    send_all(*connection);
+    connections_.erase(connection->key);
+  }
+  if (!end->listener) return;
+  const bool needed = std::any_of(ends_.begin(), ends_.end(), [&](const auto& other) {
+    return other != nullptr && other->listener == end->listener;
+  });
+  if (!needed) stop_listening(*end->listener);
+}
+
+void MemifHub::stop_listening(std::size_t number) {
+  std::erase_if(connections_, [&](const auto& entry) {
+    return entry.second->listener == number;  // strangers: no end has the socket
+  });
+  if (unlisten_) unlisten_(listeners_[number].socket);
+  listeners_[number] = {};  // closing the only descriptor ends its watch, too
 }
 
 void MemifHub::start(Install install) {
@@ -199,6 +230,7 @@ std::string MemifHub::fault(std::size_t number) const {
 
 void MemifHub::sample() {
   for (const auto& end : ends_) {
+    if (end == nullptr) continue;
     const MemifBreak broken = end->port->broken();
     if (broken == MemifBreak::kNone || end->connection == nullptr) continue;
     if (!end->connection->session.up()) continue;
@@ -261,7 +293,8 @@ void MemifHub::drop_stranger(std::size_t listener) {
 
 const MemifSession::Offer* MemifHub::look_up(Connection& connection, std::uint32_t id) {
   for (const auto& end : ends_) {
-    if (end->listener != connection.listener || !end->listener || end->config.id != id) continue;
+    if (end == nullptr || !end->listener || end->listener != connection.listener) continue;
+    if (end->config.id != id) continue;
     // The word of the former one's end may stand behind this one's coming.
     if (end->connection != nullptr && hung_up(end->connection->socket.get())) {
       close(*end->connection, "the client left");
@@ -334,7 +367,8 @@ void MemifHub::pump(Connection& connection) {
     MemifSession& session = connection.session;
     if (session.id() && connection.end == nullptr && !session.ended()) {
       for (const auto& end : ends_) {
-        if (end->listener != connection.listener || end->config.id != *session.id()) continue;
+        if (end == nullptr || end->listener != connection.listener) continue;
+        if (end->config.id != *session.id()) continue;
         connection.end = end.get();
         end->connection = &connection;
       }
@@ -414,7 +448,8 @@ void MemifHub::run_due() {
     if (connection->session.ended()) close(*connection, connection->session.why());
   }
   for (const auto& end : ends_) {
-    if (!end->listener && end->connection == nullptr && end->not_before <= now) connect(*end);
+    if (end == nullptr || end->listener || end->connection != nullptr) continue;
+    if (end->not_before <= now) connect(*end);
   }
   for (std::size_t i = 0; i < listeners_.size(); ++i) {
     Listener& listener = listeners_[i];
@@ -436,7 +471,8 @@ void MemifHub::arm_timer() {
     next = std::min(next, connection->up_at.value_or(connection->deadline));
   }
   for (const auto& end : ends_) {
-    if (!end->listener && end->connection == nullptr) next = std::min(next, end->not_before);
+    if (end == nullptr || end->listener || end->connection != nullptr) continue;
+    next = std::min(next, end->not_before);
   }
   for (const Listener& listener : listeners_) {
     if (listener.paused_until) next = std::min(next, *listener.paused_until);

@@ -57,22 +57,28 @@ class MemifHub {
 
   /// Makes a socket of type SEQPACKET that listens at `socket`, not blocking.
   using Listen = std::function<Result<Fd>(const std::string& socket)>;
+  /// Ends what Listen made, before the descriptor is closed.
+  using Unlisten = std::function<void(const std::string& socket)>;
   /// The memory of end `end`'s new connection, or nullptr: it has ended. What is handed over before
   /// has to be given up first.
   using Install = std::function<void(std::size_t end, std::unique_ptr<MemifSegment> segment)>;
 
   /// @param name what peers are told of us, at most 31 bytes
-  static Result<std::unique_ptr<MemifHub>> open(std::string name, Listen listen);
+  static Result<std::unique_ptr<MemifHub>> open(std::string name, Listen listen,
+                                                Unlisten unlisten = {});
   /// Tells connected peers that it goes.
   ~MemifHub();
   MemifHub(const MemifHub&) = delete;
   MemifHub& operator=(const MemifHub&) = delete;
 
-  /// Another end, before start(); a server's socket listens from now on. The result is its number,
-  /// from 0. `port` is asked for broken(); it outlives the hub. Errors: the socket cannot listen;
-  /// two servers have the same id on it.
+  /// Another end; a server's socket listens from now on, and after start() it may be connected. The
+  /// result is its number, the lowest that no end has. `port` is asked for broken(); it outlives
+  /// the end. Errors: the socket cannot listen; two servers have the same id on it.
   Result<std::size_t> add(const MemifEndConfig& config, const MemifPort& port);
-  /// Begins to connect.
+  /// Takes an end away: its peer is told, and nothing is handed over for it any more, its memory's
+  /// end included. Of a socket's last end the socket goes, too. Not within Install.
+  void remove(std::size_t end);
+  /// Begins to connect; for ends that are added later, too.
   void start(Install install);
 
   /// Becomes readable when process() has something to do. For the life of the hub.
@@ -88,7 +94,7 @@ class MemifHub {
   using Clock = std::chrono::steady_clock;
   struct Connection;
   struct Listener {
-    std::string socket;
+    std::string socket;  ///< empty: the place is free
     Fd fd;
     std::string refused;                            ///< what the last stranger was sent away for
     std::optional<Clock::time_point> paused_until;  ///< until then it is not watched
@@ -104,11 +110,12 @@ class MemifHub {
     Clock::time_point not_before{};
   };
 
-  MemifHub(std::string name, Listen listen, EventfdRinger ringer);
+  MemifHub(std::string name, Listen listen, Unlisten unlisten, EventfdRinger ringer);
   Result<std::size_t> listener_for(const std::string& socket);
   bool watch(int fd, std::uint64_t key);
   void accept_some(std::size_t listener);
   void drop_stranger(std::size_t listener);
+  void stop_listening(std::size_t listener);
   void connect(End& end);
   Connection& add_connection(Fd socket, MemifSession session);
   const MemifSession::Offer* look_up(Connection& connection, std::uint32_t id);
@@ -122,12 +129,13 @@ class MemifHub {
 
   std::string name_;
   Listen listen_;
-  Install install_;
+  Unlisten unlisten_;
+  Install install_;  ///< empty until start()
   EventfdRinger ringer_;
   Fd poll_;
   Fd timer_;
   std::vector<Listener> listeners_;
-  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<std::unique_ptr<End>> ends_;  ///< by number; nullptr: none has it
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::uint64_t next_key_;
 };

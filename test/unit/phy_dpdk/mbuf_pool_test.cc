@@ -4,7 +4,10 @@
 #include <rte_mbuf.h>
 
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/heap_pool.h"
 #include "support.h"
@@ -50,6 +53,49 @@ TEST(MbufPool, GivesFreshBuffersWithHeadroomAndRoom) {
     EXPECT_TRUE(taken.insert(next).second) << "handed out twice";
   }
   for (Buffer* each : taken) give_back(each);
+}
+
+/// Bytes of this process that are mapped.
+std::uint64_t mapped() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0;
+  file >> pages;
+  return pages * 4096;
+}
+
+// Ports that are added while the node runs: EAL's memory without huge pages is what it was at
+// start.
+TEST(MbufPool, APoolApartLiesInMemoryThatItGivesBack) {
+  make({.count = 100, .room = 9000, .apart = true});  // what is made once is made
+  const std::uint64_t before = mapped();
+  auto pool = make({.count = 4000, .room = 9000, .apart = true});
+  EXPECT_GE(mapped() - before, 4000u * 9000u);
+  std::vector<Buffer*> taken;
+  while (Buffer* buffer = pool->take()) {
+    ASSERT_EQ(buffer->tailroom, 9000u);
+    ASSERT_GE(buffer->headroom, kHeadroom);
+    std::memset(buffer->data - buffer->headroom, static_cast<int>(taken.size()),
+                buffer->headroom + buffer->tailroom);
+    taken.push_back(buffer);
+  }
+  EXPECT_GE(taken.size(), 4000u);
+  EXPECT_EQ(taken.size(), pool->size());
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    ASSERT_EQ(taken[i]->data[8999], static_cast<std::byte>(i)) << "another's memory";
+  }
+  EXPECT_FALSE(pool->whole());
+  for (Buffer* buffer : taken) give_back(buffer);
+  EXPECT_TRUE(pool->whole());
+  pool.reset();
+  EXPECT_LT(mapped(), before + (1U << 20));
+}
+
+TEST(MbufPool, APoolApartThatTheMachineHasNoMemoryForIsRefused) {
+  const auto pool = MbufPool::create({.count = 1U << 30, .room = 9000, .apart = true});
+  ASSERT_FALSE(pool);
+  EXPECT_NE(pool.error().message.find("MiB available; configure fewer or smaller buffers"),
+            std::string::npos)
+      << pool.error().message;
 }
 
 TEST(MbufPool, HoldsAtLeastTheCountThatWasAskedForAndSaysHowManyAreLeft) {

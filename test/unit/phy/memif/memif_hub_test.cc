@@ -117,6 +117,63 @@ void expect_traffic(MemifPort& a, MemifPort& b) {
   }
 }
 
+TEST_F(MemifHubs, EndsComeAndGoWhileOthersCarry) {
+  Side server, client;
+  MemifPort& stays_there = server.add(end(MemifRole::kServer));
+  MemifPort& stays_here = client.add(end(MemifRole::kClient));
+  server.start();
+  client.start();
+  const auto hubs = {server.hub.get(), client.hub.get()};
+  ASSERT_TRUE(wait(hubs, [&] { return stays_here.carrier() && stays_there.carrier(); }));
+  const int installs = server.installs;
+  for (int turn = 0; turn < 3; ++turn) {
+    server.ports.push_back(must(MemifPort::create({"more", 2048}, server.pool)));
+    client.ports.push_back(must(MemifPort::create({"more", 2048}, client.pool)));
+    ASSERT_EQ(must(server.hub->add(end(MemifRole::kServer, 7), *server.ports.back())), 1u);
+    ASSERT_EQ(must(client.hub->add(end(MemifRole::kClient, 7), *client.ports.back())), 1u)
+        << "the number of the one before";
+    ASSERT_TRUE(wait(
+        hubs, [&] { return server.ports.back()->carrier() && client.ports.back()->carrier(); }));
+    expect_traffic(*server.ports.back(), *client.ports.back());
+    server.hub->remove(1);
+    server.ports.pop_back();
+    ASSERT_TRUE(wait(hubs, [&] { return !client.ports.back()->carrier(); }));
+    client.hub->remove(1);
+    client.ports.pop_back();
+    expect_traffic(stays_there, stays_here);
+  }
+  EXPECT_EQ(server.installs, installs + 3) << "nothing is handed over for an end that is removed";
+}
+
+// Of the last end of a socket the socket goes, too, and strangers who hang on it.
+TEST_F(MemifHubs, TheLastEndTakesItsSocketAlong) {
+  std::vector<std::string> ended;
+  Side server, client;
+  server.hub =
+      must(MemifHub::open("test", listen_at, [&](const std::string& at) { ended.push_back(at); }));
+  server.start();
+  client.start();
+  client.add(end(MemifRole::kClient));
+  const auto hubs = {server.hub.get(), client.hub.get()};
+  for (int turn = 0; turn < 2; ++turn) {
+    server.ports.clear();
+    MemifPort& port = server.add(end(MemifRole::kServer));
+    ASSERT_TRUE(wait(hubs, [&] { return port.carrier() && client.ports[0]->carrier(); }));
+    Fd stranger(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const sockaddr_un name = address(socket);
+    ASSERT_EQ(::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name), 0);
+    pollfd hello{stranger.get(), POLLIN, 0};
+    ASSERT_TRUE(wait(hubs, [&] { return ::poll(&hello, 1, 0) == 1; }));
+    server.hub->remove(0);
+    server.ports.clear();
+    ASSERT_EQ(ended, std::vector<std::string>(static_cast<std::size_t>(turn) + 1, socket));
+    char bytes[256];
+    EXPECT_GT(::recv(stranger.get(), bytes, sizeof bytes, 0), 0) << "what it was greeted with";
+    EXPECT_EQ(::recv(stranger.get(), bytes, sizeof bytes, 0), 0);
+    ASSERT_TRUE(wait(hubs, [&] { return !client.ports[0]->carrier(); }));
+  }
+}
+
 TEST_F(MemifHubs, AClientAndAServerFindEachOther) {
   Side server, client;
   MemifPort& a = server.add(end(MemifRole::kServer));

@@ -28,7 +28,7 @@ _mtctl() {
       ;;
   esac
   case "${words[*]}" in
-    '') choices='show watch ping trace stats port impair rate workers routes --socket --json --version --help' ;;
+    '') choices='show watch ping trace stats port impair rate workers routes reload --socket --json --version --help' ;;
     show) choices='node ports links vcs routes trunks drops workers memory' ;;
     watch*) choices='--count' ;;
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
@@ -44,6 +44,7 @@ _mtctl() {
     'workers balance') choices='--dry-run' ;;
     'workers measure') choices='on off' ;;
     routes) choices='set' ;;
+    reload) choices='--dry-run' ;;
     'routes set') mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$current")

@@ -143,9 +143,13 @@ class Switch:
         self.ns = ns
         self.socket = lab.directory / f"{name}.sock"
         self.config = lab.directory / f"{name}.textproto"
-        self.config.write_text(config + f'name: "{name}"\ncontrol {{ socket: "{self.socket}" }}\n')
         self.process = None
         self._starts = 0
+        self.configure(config)
+
+    def configure(self, config):
+        """Writes its file; one that runs takes it in by `mtctl reload`."""
+        self.config.write_text(config + f'name: "{self.name}"\ncontrol {{ socket: "{self.socket}" }}\n')
 
     def command(self, *options):
         return [self.lab.program("mtswitchd"), "--config", self.config, *options]
@@ -193,7 +197,7 @@ class Switch:
         """Drops by name: of a port, or of the node's shards."""
         sums = {}
         for entry in self.json("show", "drops")["drops"]:
-            if entry.get("port") == number and "device" not in entry:
+            if entry.get("port") == number and not {"device", "removed_ports"} & entry.keys():
                 sums[entry["reason"]] = sums.get(entry["reason"], 0) + entry["count"]
         return sums
 

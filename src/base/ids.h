@@ -34,6 +34,8 @@ inline constexpr PortId kNoPort{0xFFFF};
 
 /// A shard of a node: the ports that one worker owns.
 using ShardId = Id<struct ShardTag, std::uint8_t>;
+/// No shard: the owner of a number that no port has.
+inline constexpr ShardId kNoShard{0xFF};
 
 /// A virtual channel, 0..7: class x 4 + layer (N1).
 using Vc = Id<struct VcTag, std::uint8_t>;

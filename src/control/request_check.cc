@@ -119,6 +119,7 @@ Result<void> check_request(Request& request) {
     case Request::kSetMeasuring:
     case Request::kSetRoutes:
     case Request::kBalanceWorkers:
+    case Request::kReload:
       return {};
     case Request::kClaimSlot:
       return Ranges("claim_slot").in("node", request.claim_slot().node(), 0, kMaxNode).result();

@@ -8,6 +8,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <set>
+#include <vector>
 
 #include "control/session.h"
 #include "control/socket_path.h"
@@ -57,6 +58,11 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     acceptor_.close(ignored);
     pause_.cancel(ignored);
     while (!sessions_.empty()) (*sessions_.begin())->close();
+  }
+
+  void end_slot(PortId port) {
+    const std::vector<std::shared_ptr<Session>> all(sessions_.begin(), sessions_.end());
+    for (const auto& session : all) session->end_slot(port);
   }
 
   std::size_t connections() const { return sessions_.size(); }
@@ -120,6 +126,9 @@ Server::~Server() {
 }
 void Server::close() {
   impl_->close();
+}
+void Server::end_slot(PortId port) {
+  impl_->end_slot(port);
 }
 std::size_t Server::connections() const {
   return impl_->connections();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "control/socket_path.h"
 #include "control/target.h"
@@ -49,6 +50,8 @@ class Server {
   /// Removes the socket, ends every connection, releases their slots. Answers of the Target that
   /// come later do nothing, but a slot granted later is released at once.
   void close();
+  /// The slot is no more: releases it, and ends the connection that held it and no other.
+  void end_slot(PortId port);
   /// Connections open now.
   std::size_t connections() const;
   /// Bytes of answers that wait for their readers, over all connections.

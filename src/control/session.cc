@@ -48,6 +48,12 @@ void Session::close() {
   std::exchange(ended_, nullptr)(self);
 }
 
+void Session::end_slot(PortId port) {
+  if (std::erase(slots_, port) == 0) return;
+  target_.slot_released(port);
+  if (slots_.empty()) close();
+}
+
 std::size_t Session::queued_bytes() const {
   std::size_t bytes = 0;
   for (const auto& out : out_) bytes += out.bytes.size() - out.sent;
@@ -174,6 +180,12 @@ void Session::dispatch(const Request& request) {
       return target_.set_measuring(request.set_measuring(), answer_done());
     case Request::kSetRoutes:
       return target_.set_routes(request.set_routes(), answer_done());
+    case Request::kReload:
+      return target_.reload(request.reload(),
+                            answer_with<Reloaded>([](Response& response, Reloaded& done) {
+                              *response.mutable_reloaded() = std::move(done);
+                              return More::kNo;
+                            }));
     case Request::kClaimSlot:
       return claim(request.claim_slot());
     case Request::CALL_NOT_SET:

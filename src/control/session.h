@@ -32,6 +32,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Ends the connection and releases its slots. Further calls do nothing.
   void close();
   std::size_t queued_bytes() const;
+  /// The slot is no more: releases it if it is held here, and closes if no other one is.
+  void end_slot(PortId port);
 
  private:
   /// An answer on its way out; its descriptors leave with its first byte.

@@ -51,6 +51,9 @@ class Target {
   virtual void set_measuring(const mtlink::control::SetMeasuring& call, Answer<void> answer) = 0;
   /// All or nothing.
   virtual void set_routes(const mtlink::control::SetRoutes& call, Answer<void> answer) = 0;
+  /// Reads the daemon's configuration file anew. All or nothing.
+  virtual void reload(const mtlink::control::Reload& call,
+                      Answer<mtlink::control::Reloaded> answer) = 0;
   virtual void claim_slot(const mtlink::control::ClaimSlot& call, Answer<SlotClaim> answer) = 0;
   /// The connection that claimed the slot has ended. Called once for every SlotClaim answered,
   /// possibly from within that answer.

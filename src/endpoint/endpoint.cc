@@ -152,9 +152,16 @@ void Endpoint::keep_slot(Time now) {
     loop_.detach(kPort, now);
     port_.reset();
   }
-  if (!slot_->claim_again()) return;  // not there yet: looked for again
+  if (const auto again = slot_->claim_again(); !again) {  // not there yet: looked for again
+    slot_fault_ = again.error().message;
+    return;
+  }
   auto port = slot_->attach(*pool_);
-  if (!port) return;
+  if (!port) {
+    slot_fault_ = port.error().message;
+    return;
+  }
+  slot_fault_.clear();
   port_ = std::move(*port);
   pace(slot_->settings().rate, now);
   loop_.attach(kPort, *port_, now);

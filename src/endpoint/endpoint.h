@@ -121,6 +121,9 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   const runtime::Clock& clock() const { return clock_; }
   /// Times that the slot was claimed again after its daemon was gone.
   std::uint64_t reclaims() const { return reclaims_; }
+  /// Why the slot is not this endpoint's any more, for it is claimed again and again: its daemon is
+  /// gone, or has the slot no more. Empty: it is, or the endpoint has none.
+  const std::string& slot_fault() const { return slot_fault_; }
 
  private:
   static constexpr PortId kPort{0};
@@ -170,6 +173,7 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   std::function<void(const Refusal&)> refused_;
   Time look_at_{};  ///< when to look at the slot's daemon next
   std::uint64_t reclaims_ = 0;
+  std::string slot_fault_;
   bool in_pass_ = false;
   Time pass_now_{};
 };

@@ -25,12 +25,20 @@ Node::Node(NodeConfig config)
       places_[trunk.lanes()[lane].port.value()] = {&trunk, lane};
     }
   }
-  for (PortConfig& port : config_.ports) {
-    set_owner(port.link.port, port.shard);
-    if (!port.edge) continue;  // sorted, so that a lookup is a binary search
-    std::sort(port.edge->nodes.begin(), port.edge->nodes.end());
-    std::sort(port.edge->partitions.begin(), port.edge->partitions.end());
+  for (std::size_t i = 0; i < config_.ports.size(); ++i) {
+    const PortId port(static_cast<std::uint16_t>(i));
+    set_port(port, std::move(config_.ports[i]));
   }
+}
+
+void Node::set_port(PortId port, PortConfig config) {
+  PortConfig& own = config_.ports[port.value()];
+  own = std::move(config);
+  if (own.edge) {  // sorted, so that a lookup is a binary search
+    std::sort(own.edge->nodes.begin(), own.edge->nodes.end());
+    std::sort(own.edge->partitions.begin(), own.edge->partitions.end());
+  }
+  set_owner(port, own.shard);
 }
 
 bool Node::take_error(Time now) {

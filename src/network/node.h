@@ -31,7 +31,9 @@ struct Edge {
 struct PortConfig {
   link::Config link;         ///< link.port is its id and its index
   std::optional<Edge> edge;  ///< absent: not an edge port
-  ShardId shard;             ///< which shard owns it at first (Node::owner)
+  ShardId shard;             ///< which shard owns it at first (Node::owner); kNoShard: no port
+
+  bool present() const { return shard != kNoShard; }
 };
 
 /// How one of several usable hops is chosen (N8).
@@ -47,7 +49,7 @@ struct NodeConfig {
   NodeId node;
   std::uint8_t hop_limit = kDefaultHopLimit;  ///< N6, of packets made here
   std::uint32_t own_limit = 256;              ///< N13: own packets in a link's queue
-  std::vector<PortConfig> ports;              ///< port i at index i
+  std::vector<PortConfig> ports;              ///< port i at index i; some may have no port
   std::size_t shards = 1;
   std::vector<TrunkConfig> trunks;
   HopChoice hop_choice = HopChoice::kHash;
@@ -71,7 +73,7 @@ class Node {
   std::span<const Trunk> trunks() const { return trunks_; }
   LanePlace place(PortId port) const { return places_[port.value()]; }
   const PortBoard& board() const { return board_; }
-  /// The shard that owns a port, or is about to.
+  /// The shard that owns a port, or is about to; kNoShard: no port has the number.
   ShardId owner(PortId port) const {
     return ShardId(board_[port].owner.load(std::memory_order_relaxed));
   }
@@ -79,6 +81,10 @@ class Node {
   void set_owner(PortId port, ShardId shard) {
     board_[port].owner.store(shard.value(), std::memory_order_relaxed);
   }
+  /// Gives a number to a port that is added (Shard::make_link), or, without a shard, takes it away
+  /// from one whose link is gone. In between others neither queue to it nor give back what came in
+  /// on it. One thread, that of set_owner(); what it does afterwards is seen after this.
+  void set_port(PortId port, PortConfig config);
   /// N11: takes one of the 1,000 echo errors of the clock's second; false when none is left.
   bool take_error(Time now);
 
@@ -167,6 +173,16 @@ class Shard final : private link::Owner, private LaneQueues {
   void release(Buffer* packet, Time now);
   /// What another shard passed (ShardOwner::pass).
   void from_shard(Buffer* buffer, Time now);
+
+  // A port is added in these steps: Node::set_port(); make_link(); put_link() at its shard. It is
+  // removed in these: no table names it any more, and every shard has come to see that; disable();
+  // settled() says that nothing of it is left in the node; take_link(); Node::set_port().
+
+  /// The link of a port that is added, for put_link() here. Any thread.
+  std::unique_ptr<link::Link> make_link(const link::Config& config);
+  /// Whether no packet waits in the link and all that came in on it have been released, so that its
+  /// number may become another port's. Of a port of this shard.
+  bool settled(PortId port) const;
 
   // A port moves from shard A to shard B with its link, which stays as it is, packets in it
   // included. So that packets keep their order, whoever moves it takes these steps, one after the

@@ -61,8 +61,7 @@ Shard::Shard(Node& node, ShardId id, BufferPool& pool, ShardOwner& owner)
   for (const PortConfig& port : node.config().ports) {
     if (port.shard != id) continue;
     ports_.push_back(port.link.port);
-    links_[port.link.port.value()] = std::unique_ptr<link::Link>(
-        new link::Link(port.link, *this));  // make_unique cannot see the private base
+    links_[port.link.port.value()] = make_link(port.link);
   }
 }
 
@@ -165,7 +164,19 @@ void Shard::from_shard(Buffer* packet, Time now) {
   }
 }
 
-// ---- moves ----
+// ---- ports that come, go and move ----
+
+std::unique_ptr<link::Link> Shard::make_link(const link::Config& config) {
+  // make_unique cannot see the private base.
+  return std::unique_ptr<link::Link>(new link::Link(config, *this));
+}
+
+bool Shard::settled(PortId port) const {
+  const link::Link& link = *links_[port.value()];
+  bool free = link.queued() == 0 && link.unacknowledged() == 0;
+  for (std::uint8_t v = 0; v < kVcs; ++v) free = free && link.occupied(Vc(v)) == 0;
+  return free;
+}
 
 std::unique_ptr<link::Link> Shard::take_link(PortId port) {
   std::unique_ptr<link::Link> link = std::move(links_[port.value()]);

@@ -168,6 +168,11 @@ bool ShardLoop::take_rings(Time now, Watch& watch) {
   return taken > 0;
 }
 
+void ShardLoop::replace_ring(BufferRing& former, BufferRing& ring, Time now) {
+  take_ring(former, former.size(), now);
+  std::replace(rings_.begin(), rings_.end(), &former, &ring);
+}
+
 void ShardLoop::take_in(Time now) {
   for (BufferRing* ring : rings_) take_ring(*ring, ring->size(), now);
 }

@@ -94,6 +94,9 @@ class ShardLoop {
   void take_in(Time now);
   /// A ring from another shard, which outlives the loop.
   void add_ring(BufferRing& ring) { rings_.push_back(&ring); }
+  /// Puts `ring` in the place of `former`, into which nobody passes any more, and takes in what is
+  /// left there.
+  void replace_ring(BufferRing& former, BufferRing& ring, Time now);
 
   /// One pass; `now` never goes back. Returns whether anything was done, or is left to do at once.
   bool pass(Time now);

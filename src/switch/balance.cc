@@ -59,10 +59,11 @@ Load load_between(const WorkCounts& before, const WorkCounts& after,
   }
   std::vector<double> of_worker(load.workers.size(), 0);
   for (std::size_t p = 0; p < after.ports.size(); ++p) {
-    load.ports.push_back(work(before.ports[p], after.ports[p]));
-    of_worker[owner[p].value()] += load.ports[p];
+    load.ports.push_back(owner[p] == kNoShard ? 0 : work(before.ports[p], after.ports[p]));
+    if (owner[p] != kNoShard) of_worker[owner[p].value()] += load.ports[p];
   }
   for (std::size_t p = 0; p < load.ports.size(); ++p) {
+    if (owner[p] == kNoShard) continue;
     const std::size_t w = owner[p].value();
     load.ports[p] = of_worker[w] > 0 ? load.workers[w] * load.ports[p] / of_worker[w] : 0;
   }

@@ -42,7 +42,8 @@ struct Load {
 /// A frame takes as long as so many bytes of one (docs/performance.md: a link at 64 B and 9,000 B).
 inline constexpr double kBytesPerFrame = 1400;
 
-/// `owner[p]` had port p all the time between `before` and `after`; `hz` ticks are a second.
+/// `owner[p]` (kNoShard: nobody) had port p all the time between `before` and `after`; `hz` ticks
+/// are a second.
 Load load_between(const WorkCounts& before, const WorkCounts& after,
                   const std::vector<ShardId>& owner, std::uint64_t hz);
 

@@ -27,6 +27,7 @@
 #include "switch/media/media.h"
 #include "switch/node_host.h"
 #include "switch/node_target.h"
+#include "switch/reload.h"
 #include "switch/sd_notify.h"
 #include "switch/start_log.h"
 
@@ -72,13 +73,23 @@ class Bell {
   int fd_;
 };
 
+/// What is made for a number is made at start: tables that workers read do not grow.
+Plan with_all_numbers(Plan plan) {
+  add_numbers(plan, kMaxPorts);
+  return plan;
+}
+
 }  // namespace
 
 /// Members in the order of their making; taken apart in the reverse order by stop().
 class Daemon::Impl {
  public:
-  Impl(Plan plan, std::string version, Log& log)
-      : plan_(std::move(plan)), version_(std::move(version)), log_(log), event_log_(plan_, log) {}
+  Impl(Plan plan, std::string version, Log& log, Reload::Load load)
+      : plan_(with_all_numbers(std::move(plan))),
+        version_(std::move(version)),
+        log_(log),
+        load_(std::move(load)),
+        event_log_(plan_, log) {}
   ~Impl() { stop(); }
 
   Result<void> start();
@@ -106,12 +117,14 @@ class Daemon::Impl {
   void close_links();
   void end_workers();
   [[noreturn]] void leave_without(const std::vector<unsigned>& stuck);
+  void make_target(std::size_t buffers);
   std::vector<phy::MbufPool*> all_pools() const;
   phy::MbufPoolConfig receive_pool_config() const;
 
-  Plan plan_;
+  Plan plan_;  ///< a place for every number, most without a port
   std::string version_;
   Log& log_;
+  Reload::Load load_;
   EventLog event_log_;
   Bell bell_;
   runtime::Clock clock_;
@@ -120,6 +133,7 @@ class Daemon::Impl {
   std::vector<std::unique_ptr<phy::MbufPool>> own_pools_;  ///< by worker
   std::unique_ptr<Media> media_;
   std::unique_ptr<NodeHost> host_;
+  std::unique_ptr<Reload> reload_;  ///< has pools, too
   std::unique_ptr<NodeTarget> target_;
   bool working_ = false;
 
@@ -203,6 +217,8 @@ phy::MbufPoolConfig Daemon::Impl::receive_pool_config() const {
 std::vector<phy::MbufPool*> Daemon::Impl::all_pools() const {
   std::vector<phy::MbufPool*> out{receive_pool_.get()};
   for (const auto& pool : own_pools_) out.push_back(pool.get());
+  if (reload_ == nullptr) return out;
+  for (phy::MbufPool* pool : reload_->pools()) out.push_back(pool);
   return out;
 }
 
@@ -215,6 +231,7 @@ Result<void> Daemon::Impl::build_node() {
   config.node = plan_.node;
   config.node.shards = plan_.runtime.workers;
   for (network::PortConfig& port : config.node.ports) {
+    if (!port.present()) continue;
     const PortId id = port.link.port;
     if (plan_.ports[id.value()].mac) continue;
     if (const auto mac = media_->device_mac(id)) port.link.mac = *mac;
@@ -224,14 +241,33 @@ Result<void> Daemon::Impl::build_node() {
   for (const auto& pool : own_pools_) config.pools.push_back(pool.get());
   for (const phy::MbufPool* pool : all_pools()) config.buffers += pool->size();
   config.notify = [this] { bell_.ring(); };
+  const std::size_t buffers = config.buffers;
   host_ = std::make_unique<NodeHost>(std::move(config), clock_);
-  target_ = std::make_unique<NodeTarget>(NodeTarget::Parts{plan_, version_, *host_, *media_, clock_,
-                                                           all_pools(), log_, [this] { rearm(); }});
+  make_target(buffers);
   media_->on_reopen([this](const std::vector<PortId>& ports) { reopen(ports); });
   media_->let_memif_peers_in([this](PortId port, std::unique_ptr<phy::MemifSegment> memory) {
     hand_over(port, std::move(memory));
   });
   return {};
+}
+
+void Daemon::Impl::make_target(std::size_t buffers) {
+  reload_ = std::make_unique<Reload>(Reload::Parts{
+      plan_, load_, *host_, *media_, clock_, log_,
+      [this](network::RouteTable table, std::function<void()> done) {
+        target_->publish(std::move(table), std::move(done));
+      },
+      [this](std::size_t worker) { return target_->busy(worker); },
+      [this](const std::vector<PortId>& ports) { target_->ports_changed(ports); },
+      [this](PortId port) { server_->end_slot(port); }, [this] { rearm(); }, buffers});
+  target_ = std::make_unique<NodeTarget>(
+      NodeTarget::Parts{plan_, version_, *host_, *media_, clock_, [this] { return all_pools(); },
+                        [this](PortId port) { return reload_->leaving(port); },
+                        [this](const mtlink::control::Reload& call,
+                               control::Answer<mtlink::control::Reloaded> answer) {
+                          reload_->reload(call, std::move(answer));
+                        },
+                        log_, [this] { rearm(); }});
 }
 
 void Daemon::Impl::prepare_port(const PortPlan& port) {
@@ -253,6 +289,7 @@ void Daemon::Impl::prepare_port(const PortPlan& port) {
 
 void Daemon::Impl::start_workers() {
   for (const PortPlan& port : plan_.ports) {
+    if (!port.present()) continue;
     log_port(plan_, host_->node().config().ports[port.port.value()].link, port,
              media_->port(port.port)->traits(), log_);
     prepare_port(port);
@@ -265,9 +302,7 @@ void Daemon::Impl::start_workers() {
 
 Result<void> Daemon::Impl::listen() {
   control::ServerLimits limits;
-  for (const PortPlan& port : plan_.ports) {
-    if (std::holds_alternative<SlotDevice>(port.device)) ++limits.connections;
-  }
+  limits.connections += kMaxPorts;  // all may be slots in time
   server_ = control::Server::serve(io_, *target_, std::move(*socket_), limits);
   socket_.reset();
   workers_.assign(::dup(bell_.fd()));
@@ -372,7 +407,7 @@ void Daemon::Impl::dispatch() {
 void Daemon::Impl::rearm() {
   if (stopping_) return;
   const Time now = clock_.now();
-  const Time next = target_->next_deadline(now);
+  const Time next = std::min(target_->next_deadline(now), reload_->next_deadline(now));
   if (next == kNever) {
     deadline_.cancel();
     return;
@@ -381,6 +416,7 @@ void Daemon::Impl::rearm() {
   deadline_.async_wait([this](const error_code& error) {
     if (error) return;
     target_->tick(clock_.now());
+    reload_->tick(clock_.now());
     rearm();
   });
 }
@@ -390,11 +426,12 @@ void Daemon::Impl::rearm() {
 /// ports on it have one worker. What is tried again and again in vain is said once.
 void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
   const PortId first = ports.front();
+  if (!reload_->leaving(first).empty()) return;
   const auto detach = [ports](ShardHost& host, Time now) {
     for (const PortId port : ports) host.detach(port, now);
   };
   host_->post(first, detach, [this, ports, first] {
-    if (stopping_) return;
+    if (stopping_ || !reload_->leaving(first).empty()) return;
     const std::string before = media_->fault(first);
     const bool opened = media_->reopen(first);
     const std::string fault = media_->fault(first);
@@ -418,6 +455,7 @@ void Daemon::Impl::reopen(const std::vector<PortId>& ports) {
 /// A memif peer came, or left (no memory): the worker takes the one connection's memory and gives
 /// the former one's back, which is unmapped here, off the worker.
 void Daemon::Impl::hand_over(PortId port, std::unique_ptr<phy::MemifSegment> memory) {
+  if (!reload_->leaving(port).empty()) return;  // the memory that it has goes with it
   phy::MemifPort* const memif = media_->memif(port);
   const auto held = std::make_shared<std::unique_ptr<phy::MemifSegment>>(std::move(memory));
   host_->post(port, [held, memif, port](ShardHost& host, Time now) {
@@ -513,6 +551,7 @@ void Daemon::Impl::stop() {
   target_.reset();
   host_.reset();
   media_.reset();
+  reload_.reset();
   own_pools_.clear();
   receive_pool_.reset();
   eal_.reset();
@@ -523,8 +562,9 @@ void Daemon::Impl::stop() {
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Daemon::~Daemon() = default;
 
-Result<std::unique_ptr<Daemon>> Daemon::start(Plan plan, std::string version, Log& log) {
-  auto impl = std::make_unique<Impl>(std::move(plan), std::move(version), log);
+Result<std::unique_ptr<Daemon>> Daemon::start(Plan plan, std::string version, Log& log,
+                                              std::function<Result<Plan>()> load) {
+  auto impl = std::make_unique<Impl>(std::move(plan), std::move(version), log, std::move(load));
   if (auto started = impl->start(); !started) return started.error();
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,8 +20,10 @@ class Daemon {
 
   /// Opens everything that `plan` names and starts the workers; the links begin to come up. Errors
   /// say what is missing (interface, capability, memory, driver) and the remedy; nothing is left
-  /// behind. `log` outlives the daemon. `version` is told by the control API.
-  static Result<std::unique_ptr<Daemon>> start(Plan plan, std::string version, Log& log);
+  /// behind. `log` outlives the daemon. `version` is told by the control API. `load` reads the
+  /// configuration anew, when it is to be taken over while the daemon runs (Reload).
+  static Result<std::unique_ptr<Daemon>> start(Plan plan, std::string version, Log& log,
+                                               std::function<Result<Plan>()> load);
   /// Ends the workers as run() does, if they still run.
   ~Daemon();
   Daemon(const Daemon&) = delete;

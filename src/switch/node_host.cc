@@ -46,6 +46,12 @@ void NodeHost::post(PortId port, Command command, Done done) {
   });
 }
 
+void NodeHost::post(ShardId shard, Command command, Done done) {
+  settled([this, shard, command = std::move(command), done = std::move(done)] {
+    post_to(shard, command, done);
+  });
+}
+
 void NodeHost::post_all(Command command, Done done) {
   settled(
       [this, command = std::move(command), done = std::move(done)] { post_to_all(command, done); });
@@ -65,7 +71,7 @@ void NodeHost::post_to_all(Command command, Done done) {
 void NodeHost::disable_all() {
   const Command disable = [](ShardHost& host, Time now) { host.disable_all(now); };
   post_to_all(disable, {});
-  if (under_way_ != nullptr) post_all(disable);
+  if (moving_) post_all(disable);
 }
 
 // --- moves ---
@@ -81,7 +87,7 @@ struct NodeHost::Move {
 
 /// Runs it now, or when the move that is under way is over.
 void NodeHost::settled(Done run) {
-  if (under_way_ != nullptr) {
+  if (moving_) {
     waiting_.push_back(std::move(run));
   } else {
     run();
@@ -103,6 +109,7 @@ void NodeHost::start(const std::shared_ptr<Move>& move) {
     if (move->done) move->done(move->from);
     return;
   }
+  moving_ = true;
   under_way_ = move;
   move->taken.resize(move->ports.size());
   for (const PortId port : move->ports) node_.set_owner(port, move->to);
@@ -129,14 +136,19 @@ void NodeHost::put_down(const std::shared_ptr<Move>& move) {
   const Command put = [move](ShardHost& host, Time now) { host.put(move->taken, now); };
   post_to_all(take_in, [this, move, put] {
     // Once more the new owner's clock has been read since the old one's: no link's time goes back.
-    post_to(move->to, put, [this, move] { end(move); });
+    post_to(move->to, put, [this, move] {
+      end([move] {
+        if (move->done) move->done(move->from);
+      });
+    });
   });
 }
 
-void NodeHost::end(const std::shared_ptr<Move>& move) {
+void NodeHost::end(const Done& done) {
+  moving_ = false;
   under_way_ = nullptr;
   held_until_ = {};
-  if (move->done) move->done(move->from);
+  if (done) done();
   for (Done& run : std::exchange(waiting_, {})) settled(std::move(run));
 }
 
@@ -146,6 +158,92 @@ ShardId NodeHost::holder(PortId port) const {
     if (std::find(ports.begin(), ports.end(), port) != ports.end()) return under_way_->from;
   }
   return owner(port);
+}
+
+// --- ports that come and go ---
+
+/// By shard that passes, then by shard that takes in; nullptr from one to itself.
+struct NodeHost::Rings {
+  std::vector<std::vector<std::unique_ptr<runtime::BufferRing>>> rings;
+};
+
+void NodeHost::make_room(std::size_t buffers, Done done) {
+  // As before a move.
+  post_all([](ShardHost&, Time) {}, [this, buffers, done = std::move(done)] {
+    settled([this, buffers, done] { replace_rings(buffers, done); });
+  });
+}
+
+void NodeHost::replace_rings(std::size_t buffers, Done done) {
+  if (hosts_.size() == 1 || hosts_[0]->ring_capacity(hosts_[1]->id()) >= buffers) {
+    if (done) done();
+    return;
+  }
+  moving_ = true;
+  const auto made = std::make_shared<Rings>();
+  made->rings.resize(hosts_.size());
+  for (std::size_t from = 0; from < hosts_.size(); ++from) {
+    made->rings[from].resize(hosts_.size());
+    for (std::size_t to = 0; to < hosts_.size(); ++to) {
+      if (from != to) made->rings[from][to] = std::make_unique<runtime::BufferRing>(buffers);
+    }
+  }
+  const Command pass_by = [made](ShardHost& host, Time) {
+    host.pass_by(made->rings[host.id().value()]);
+  };
+  const Command read_from = [this, made](ShardHost& host, Time now) {
+    for (std::size_t from = 0; from < hosts_.size(); ++from) {
+      const auto& former = made->rings[from][host.id().value()];
+      if (former != nullptr) host.read_from(*hosts_[from], *former, now);
+    }
+  };
+  post_to_all(pass_by, [this, made, read_from, done = std::move(done)] {
+    post_to_all(read_from, [this, made, done] { end(done); });
+  });
+}
+
+void NodeHost::add(network::PortConfig config, ShardHost::MovingPort parts, bool enabled,
+                   Done done) {
+  const auto added = std::make_shared<std::vector<ShardHost::MovingPort>>();
+  added->push_back(std::move(parts));
+  settled([this, added, config = std::move(config), enabled, done = std::move(done)] {
+    const PortId port = config.link.port;
+    const ShardId shard = config.shard;
+    node_.set_port(port, config);
+    added->front().port.link = hosts_[shard.value()]->make_link(config.link);
+    post_to(
+        shard,
+        [added, port, enabled](ShardHost& host, Time now) {
+          host.put(*added, now);
+          if (enabled) host.enable(port, now);
+        },
+        done);
+  });
+}
+
+void NodeHost::close(PortId port, Done done) {
+  const auto pacer = std::make_shared<std::unique_ptr<phy::Pacer>>();
+  const auto impairment = std::make_shared<std::unique_ptr<phy::Impairment>>();
+  post(
+      port,
+      [pacer, impairment, port](ShardHost& host, Time now) {
+        *impairment = host.impair(port, nullptr, now);
+        *pacer = host.pace(port, nullptr);
+        host.disable(port, now);
+      },
+      std::move(done));
+}
+
+void NodeHost::remove(PortId port, Done done) {
+  const auto removed = std::make_shared<ShardHost::MovingPort>();
+  post(
+      port, [removed, port](ShardHost& host, Time) { host.remove(port, *removed); },
+      [this, port, done = std::move(done)] {
+        network::PortConfig none;
+        none.shard = kNoShard;
+        node_.set_port(port, std::move(none));
+        if (done) done();
+      });
 }
 
 void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) {

@@ -71,6 +71,19 @@ class NodeHost {
   /// thread. Its link does not notice as long as that takes less than its dead_interval, and that
   /// of its peer.
   void move(std::vector<PortId> ports, ShardId to, Moved done);
+  /// Runs it on worker `shard`.
+  void post(ShardId shard, Command command, Done done = {});
+  /// Has a place for `buffers` in every ring between workers, then calls `done` (may be empty): to
+  /// be asked for before more buffers come into being.
+  void make_room(std::size_t buffers, Done done);
+  /// Gives the node a port of a number that none has: medium, impairment and pacer of `parts`,
+  /// whose link is made here. Its owner is config.shard, and it is enabled if `enabled`.
+  void add(network::PortConfig config, ShardHost::MovingPort parts, bool enabled, Done done);
+  /// Begins to take a port away that no table names any more, which every worker has come to see:
+  /// its link is disabled, and says CLOSE without regard to its rate.
+  void close(PortId port, Done done);
+  /// Ends that: frees a port that is detached and ShardHost::settled(). Nobody has the number then.
+  void remove(PortId port, Done done);
   /// The worker that has a port, or is about to get it.
   ShardId owner(PortId port) const { return node_.owner(port); }
   /// The worker that may be in a call of a port's device: the former owner until it is known to
@@ -102,6 +115,7 @@ class NodeHost {
 
  private:
   struct Move;
+  struct Rings;
   bool take(EventRing& ring);
   void post_to(ShardId shard, Command command, Done done);
   void post_to_all(Command command, Done done);
@@ -110,9 +124,10 @@ class NodeHost {
   void start(const std::shared_ptr<Move>& move);
   void take_away(const std::shared_ptr<Move>& move);
   void put_down(const std::shared_ptr<Move>& move);
-  void end(const std::shared_ptr<Move>& move);
+  void end(const Done& done);
   void collect();
   void hold_on();
+  void replace_rings(std::size_t buffers, Done done);
 
   const runtime::Clock& clock_;
   const Duration hold_;
@@ -120,6 +135,7 @@ class NodeHost {
   TablePublisher tables_;
   std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard
   std::vector<Event> told_;                        ///< of the dispatch() in hand
+  bool moving_ = false;                            ///< a port, or the rings
   std::shared_ptr<Move> under_way_;                ///< none: nullptr
   Time held_until_{};                              ///< dispatch() waits for a step until then
   std::vector<Done> waiting_;                      ///< for the end of the move

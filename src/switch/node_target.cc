@@ -69,9 +69,16 @@ NodeTarget::NodeTarget(Parts parts)
 }
 
 Result<PortId> NodeTarget::known_port(std::uint32_t port) const {
-  if (port < parts_.plan.ports.size()) return PortId(static_cast<std::uint16_t>(port));
-  return Error{fmt::format("node {} has no port {}: its ports are 0 to {}",
-                           parts_.plan.node.node.value(), port, parts_.plan.ports.size() - 1)};
+  const std::vector<PortPlan>& ports = parts_.plan.ports;
+  if (port >= ports.size() || !ports[port].present()) {
+    return Error{fmt::format("node {} has no port {}: its ports are {}",
+                             parts_.plan.node.node.value(), port, numbers(ports))};
+  }
+  const PortId id(static_cast<std::uint16_t>(port));
+  if (const std::string waits = parts_.leaving(id); !waits.empty()) {
+    return Error{fmt::format("port {} {}", port, waits)};
+  }
+  return id;
 }
 
 // --- show ---
@@ -93,7 +100,8 @@ PortFacts NodeTarget::facts(PortId port) const {
   }
   out.edge = config.edge.has_value();
   out.worker = parts_.host.owner(port).value();
-  out.fault = parts_.media.fault(port);
+  out.fault = parts_.leaving(port);
+  if (out.fault.empty()) out.fault = parts_.media.fault(port);
   out.link = &config.link;
   out.device_drops = parts_.media.device_drops(port);
   return out;
@@ -101,7 +109,7 @@ PortFacts NodeTarget::facts(PortId port) const {
 
 void NodeTarget::fill_memory(const std::vector<ShardReading>& readings, msg::NodeState& out) const {
   std::uint64_t buffers = 0, free = 0, bytes = 0, links = 0, rings = 0;
-  for (const phy::MbufPool* pool : parts_.pools) {
+  for (const phy::MbufPool* pool : parts_.pools()) {
     buffers += pool->size();
     free += pool->free_buffers();
     bytes += std::uint64_t{pool->size()} * (pool->room() + BufferPlan::kOverhead);
@@ -148,6 +156,7 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
   std::sort(ports.begin(), ports.end(),
             [](const auto* a, const auto* b) { return a->port < b->port; });
   for (const PortReading* port : ports) *out.add_ports() = port_state(*port, facts(port->port));
+  *out.mutable_removed() = removed_state(readings, parts_.media.removed_drops());
   fill_trunks(readings, out);
   out.set_hop_choice(network::name(plan.node.hop_choice));
   out.set_own_limit(plan.node.own_limit);
@@ -201,7 +210,7 @@ void NodeTarget::send_echo(EchoRequest request, Duration timeout, Send done) {
   };
   const auto flight = std::make_shared<Flight>();
   parts_.host.post(
-      PortId(0),
+      ShardId(0),
       [flight, request](ShardHost& host, Time at) {
         flight->at = at;
         flight->submit = host.submit_echo(request, at);
@@ -285,6 +294,7 @@ void NodeTarget::echo(const Event& event) {
 }
 
 void NodeTarget::tick(Time now) {
+  ticked_ = now;
   echoes_.expire(now);
   tell_waiting();
   if (retired_ > 0) retired_ = parts_.host.tables().reclaim();
@@ -292,7 +302,7 @@ void NodeTarget::tick(Time now) {
 
 Time NodeTarget::next_deadline(Time now) const {
   const Time echo = echoes_.next_deadline();
-  return retired_ > 0 ? std::min(echo, now + kReclaimInterval) : echo;
+  return retired_ > 0 ? std::min(echo, std::max(ticked_ + kReclaimInterval, now)) : echo;
 }
 
 // --- changes ---
@@ -320,7 +330,7 @@ std::vector<PortId> NodeTarget::moved_with(PortId port) const {
   std::vector<PortId> out;
   const PortId first = parts_.plan.ports[port.value()].first_of_worker_group;
   for (const PortPlan& other : parts_.plan.ports) {
-    if (other.first_of_worker_group == first) out.push_back(other.port);
+    if (other.present() && other.first_of_worker_group == first) out.push_back(other.port);
   }
   return out;
 }
@@ -382,6 +392,7 @@ WorkCounts NodeTarget::work_counts(Time now) const {
 std::vector<PortGroup> NodeTarget::groups() const {
   std::vector<PortGroup> out;
   for (const PortPlan& port : parts_.plan.ports) {
+    if (!port.present() || !parts_.leaving(port.port).empty()) continue;
     std::vector<PortId> ports = moved_with(port.port);
     if (ports.front() == port.port) out.push_back({std::move(ports), parts_.host.owner(port.port)});
   }
@@ -543,11 +554,25 @@ void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> an
   if (check == DeadlockCheck::kUnproved) {
     parts_.log.warning(std::string("routes ") + kUnprovedRoutes);
   }
-  parts_.host.tables().publish(std::move(*table),
-                               [answer = std::move(answer)] { answer(Result<void>()); });
+  publish(std::move(*table), [answer = std::move(answer)] { answer(Result<void>()); });
+}
+
+void NodeTarget::publish(network::RouteTable table, std::function<void()> done) {
+  parts_.host.tables().publish(std::move(table), std::move(done));
   ++retired_;
   // Workers that are busy take the table with their next pass; sleepers hold none.
   parts_.rearm();
+}
+
+void NodeTarget::reload(const msg::Reload& call, control::Answer<msg::Reloaded> answer) {
+  parts_.reload(call, std::move(answer));
+}
+
+void NodeTarget::ports_changed(const std::vector<PortId>& ports) {
+  for (const PortId port : ports) {
+    claimed_[port.value()] = false;
+    rates_[port.value()] = parts_.plan.ports[port.value()].rate;
+  }
 }
 
 // --- slots ---
@@ -556,7 +581,7 @@ Result<PortId> NodeTarget::free_slot(const msg::ClaimSlot& call) const {
   bool there = false;
   for (const PortPlan& port : parts_.plan.ports) {
     const auto* slot = std::get_if<SlotDevice>(&port.device);
-    if (slot == nullptr) continue;
+    if (slot == nullptr || !parts_.leaving(port.port).empty()) continue;
     if (!call.name().empty() && call.name() != port.name) continue;
     if (call.node() != 0 && call.node() != slot->node.value()) continue;
     there = true;
@@ -625,6 +650,7 @@ void NodeTarget::slot_released(PortId port) {
   // Free at once: commands to a worker stay in order, so a new claim comes after this release.
   claimed_[port.value()] = false;
   phy::LocalPort* const local = parts_.media.slot(port);
+  if (local == nullptr || !parts_.leaving(port).empty()) return;  // its memory goes with it
   const auto segment = std::make_shared<std::unique_ptr<phy::LocalSegment>>();
   parts_.host.post(port, [segment, local, port](ShardHost& host, Time now) {
     *segment = local->install(nullptr);

@@ -28,7 +28,12 @@ class NodeTarget final : public control::Target {
     NodeHost& host;
     Media& media;
     const runtime::Clock& clock;
-    std::vector<phy::MbufPool*> pools;  ///< all of the node, for showing
+    std::function<std::vector<phy::MbufPool*>()> pools;  ///< all of the node, for showing
+    /// Of a port that is being removed, what it waits for; empty: it is not.
+    std::function<std::string(PortId)> leaving;
+    /// Reads the configuration file anew.
+    std::function<void(const mtlink::control::Reload&, control::Answer<mtlink::control::Reloaded>)>
+        reload;
     Log& log;
     /// next_deadline() may have come nearer.
     std::function<void()> rearm;
@@ -54,9 +59,18 @@ class NodeTarget final : public control::Target {
   void set_measuring(const mtlink::control::SetMeasuring& call,
                      control::Answer<void> answer) override;
   void set_routes(const mtlink::control::SetRoutes& call, control::Answer<void> answer) override;
+  void reload(const mtlink::control::Reload& call,
+              control::Answer<mtlink::control::Reloaded> answer) override;
   void claim_slot(const mtlink::control::ClaimSlot& call,
                   control::Answer<control::SlotClaim> answer) override;
   void slot_released(PortId port) override;
+
+  /// Which share of the last interval a worker was busy.
+  double busy(std::size_t worker) const { return load_.workers[worker]; }
+  /// Replaces the routes; `done` when all workers go by them.
+  void publish(network::RouteTable table, std::function<void()> done);
+  /// The plan has other ports now: nothing is known of the former ones of these numbers.
+  void ports_changed(const std::vector<PortId>& ports);
 
   /// To be called once a second or oftener: measures how busy the workers are, and, if the
   /// configuration says so, moves a port now and then.
@@ -96,6 +110,7 @@ class NodeTarget final : public control::Target {
   std::vector<bool> claimed_;                           ///< by port
   std::vector<std::optional<phy::PacerConfig>> rates_;  ///< by port, as last set
   std::size_t retired_ = 0;                             ///< route tables that wait to be freed
+  Time ticked_{};                                       ///< at the last tick()
   Time started_;
   WorkCounts counted_;           ///< at the last sample
   std::vector<ShardId> owners_;  ///< by port, then

@@ -18,6 +18,25 @@ void MediumReading::add(const phy::PortCounters& counters) {
   for (std::size_t i = 0; i < drops.size(); ++i) drops[i] += more[i];
 }
 
+void MediumReading::add(const MediumReading& more) {
+  frames_in += more.frames_in;
+  frames_out += more.frames_out;
+  bytes_in += more.bytes_in;
+  bytes_out += more.bytes_out;
+  send_full += more.send_full;
+  for (std::size_t i = 0; i < drops.size(); ++i) drops[i] += more.drops[i];
+}
+
+void RemovedReading::add(const link::Counters& link, const MediumReading& former) {
+  ++ports;
+  packets_in += link.packets_in.get();
+  packets_acked += link.packets_acked.get();
+  packets_back += link.packets_back.get();
+  medium.add(former);
+  const DropReading more = read(link.drops);
+  for (std::size_t i = 0; i < link_drops.size(); ++i) link_drops[i] += more[i];
+}
+
 void read(const link::Link& link, PortReading& out) {
   out.counters = link.counters();
   out.enabled = link.enabled();

@@ -40,6 +40,7 @@ struct MediumReading {
   DropReading drops{};
 
   void add(const phy::PortCounters& counters);
+  void add(const MediumReading& more);
 };
 
 /// A port's pacer.
@@ -78,6 +79,18 @@ struct PortReading {
   Duration reroute{0};
 };
 
+/// Ports that the node has no more, as they were counted until they went.
+struct RemovedReading {
+  std::uint64_t ports = 0;
+  std::uint64_t packets_in = 0;
+  std::uint64_t packets_acked = 0;
+  std::uint64_t packets_back = 0;
+  MediumReading medium;
+  DropReading link_drops{};
+
+  void add(const link::Counters& link, const MediumReading& former);
+};
+
 struct LaneReading {
   PortId port;
   bool usable = false;
@@ -101,6 +114,7 @@ struct ShardReading {
   std::vector<TrunkReading> trunks;  ///< in the order of Node::trunks()
   network::ShardCounters counters;
   std::uint64_t held = 0;
+  RemovedReading removed;  ///< ports that this shard had last
   bool measuring = false;  ///< Worker::measure()
   runtime::StageCounters stages;
 };

@@ -260,6 +260,16 @@ void ShardHost::put(std::span<MovingPort> ports, Time now) {
   for (std::uint32_t n = waiting_.size(); n > 0; --n) shard_.from_shard(waiting_.pop(), now);
 }
 
+void ShardHost::remove(PortId port, MovingPort& out) {
+  take(port, out);
+  removed_.add(out.port.link->counters(), out.watch.former);
+  removed_.medium.drops[static_cast<std::size_t>(Drop::kImpaired)] += out.watch.impaired_dropped;
+}
+
+void ShardHost::pass_by(std::vector<std::unique_ptr<runtime::BufferRing>>& rings) {
+  for (std::size_t to = 0; to < outlets_.size(); ++to) std::swap(outlets_[to].ring, rings[to]);
+}
+
 void ShardHost::disable_all(Time now) {
   for (const PortId port : shard_.ports()) {
     shard_.disable(port, now);
@@ -316,6 +326,7 @@ void ShardHost::read(ShardReading& out, Time now) const {
   out.at = now;
   out.counters = shard_.counters();
   out.held = shard_.held();
+  out.removed = removed_;
   for (std::size_t i = 0; i < out.trunks.size(); ++i) {
     switchd::read(shard_, node_.trunks()[i], out.trunks[i]);
   }

@@ -88,6 +88,10 @@ class ShardHost final : public network::ShardOwner,
 
   runtime::Worker& worker() { return worker_; }
   const runtime::Worker& worker() const { return worker_; }
+  /// See network::Shard. Any thread.
+  std::unique_ptr<link::Link> make_link(const link::Config& config) {
+    return shard_.make_link(config);
+  }
   ShardId id() const { return shard_.id(); }
 
   // The control thread.
@@ -132,6 +136,21 @@ class ShardHost final : public network::ShardOwner,
   void put(std::span<MovingPort> ports, Time now);
   /// See runtime::ShardLoop.
   void take_in(Time now) { loop_.take_in(now); }
+  /// Whether the link of a port has told what it had to tell.
+  bool told(PortId port) const { return !shard_.link(port)->wants_to_send(); }
+  /// See network::Shard.
+  bool settled(PortId port) const { return shard_.settled(port); }
+  /// Takes a port away for good, detached and settled(); what it counted stays in read().
+  void remove(PortId port, MovingPort& out);
+  /// Two steps by which larger rings take the place of those between shards, every host taking each
+  /// before any takes the next: what is passed goes into those of `rings`, by shard, which gets the
+  /// former ones; then what waits in the former ones of `from` is taken in, and this host reads the
+  /// others.
+  void pass_by(std::vector<std::unique_ptr<runtime::BufferRing>>& rings);
+  void read_from(const ShardHost& from, runtime::BufferRing& former, Time now) {
+    loop_.replace_ring(former, *from.outlets_[id().value()].ring, now);
+  }
+  std::size_t ring_capacity(ShardId to) const { return outlets_[to.value()].ring->capacity(); }
   EchoSubmit submit_echo(const EchoRequest& request, Time now);
   /// Disables every link: CLOSE to each peer (L8). drained() once every link has told what it had
   /// to say. Once more does no harm.
@@ -191,6 +210,7 @@ class ShardHost final : public network::ShardOwner,
   BufferQueue done_;     ///< delivered, to be released
   BufferQueue waiting_;  ///< for a port on its way here
   std::optional<Reroute> reroute_;
+  RemovedReading removed_;
   network::Shard shard_;
   runtime::ShardLoop loop_;
   runtime::Worker worker_;

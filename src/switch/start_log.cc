@@ -17,7 +17,7 @@ std::string joined(const auto& list) {
 void log_start(const Plan& plan, const phy::EalConfig& eal, Log& log) {
   log.info("starting", {{"node", plan.node.node.value()},
                         {"name", plan.name},
-                        {"ports", plan.ports.size()},
+                        {"ports", count(plan.ports)},
                         {"routes", plan.routes.size()},
                         {"workers", plan.runtime.workers},
                         {"cpus", plan.runtime.cpus.empty() ? "any" : joined(plan.runtime.cpus)},

@@ -194,6 +194,26 @@ msg::PortState port_state(const PortReading& r, const PortFacts& facts) {
   return out;
 }
 
+msg::RemovedPorts removed_state(const std::vector<ShardReading>& readings,
+                                const DropReading& device_drops) {
+  msg::RemovedPorts out;
+  DropReading drops = device_drops;
+  for (const ShardReading& shard : readings) {
+    const RemovedReading& r = shard.removed;
+    out.set_ports(out.ports() + r.ports);
+    out.set_packets_in(out.packets_in() + r.packets_in);
+    out.set_packets_acked(out.packets_acked() + r.packets_acked);
+    out.set_packets_back(out.packets_back() + r.packets_back);
+    out.set_frames_in(out.frames_in() + r.medium.frames_in);
+    out.set_frames_out(out.frames_out() + r.medium.frames_out);
+    out.set_bytes_in(out.bytes_in() + r.medium.bytes_in);
+    out.set_bytes_out(out.bytes_out() + r.medium.bytes_out);
+    for (std::size_t i = 0; i < drops.size(); ++i) drops[i] += r.medium.drops[i] + r.link_drops[i];
+  }
+  add_drops(drops, out);
+  return out;
+}
+
 msg::SharedDeviceState shared_device_state(const Media::SharedReading& r) {
   msg::SharedDeviceState out;
   out.set_name(r.name);

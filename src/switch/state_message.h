@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -34,6 +35,9 @@ struct PortFacts {
 };
 
 mtlink::control::PortState port_state(const PortReading& reading, const PortFacts& facts);
+/// Of all shards, and of the devices that went with the ports.
+mtlink::control::RemovedPorts removed_state(const std::vector<ShardReading>& readings,
+                                            const DropReading& device_drops);
 mtlink::control::SharedDeviceState shared_device_state(const Media::SharedReading& reading);
 mtlink::control::TrunkState trunk_state(const TrunkReading& reading, const std::string& name);
 mtlink::control::ShardState shard_state(const ShardReading& reading);

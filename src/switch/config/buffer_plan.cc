@@ -44,17 +44,27 @@ std::uint64_t link_memory(const link::Config& config) {
 
 }  // namespace
 
+std::uint32_t room_for(const Plan& plan, const std::vector<PortId>& ports) {
+  std::uint32_t longest = BufferPlan::kMinRoom;
+  for (const PortId id : ports) {
+    const std::uint32_t frame = plan.ports[id.value()].max_frame;
+    longest = std::max(longest, frame + static_cast<std::uint32_t>(link::kVlanTag));
+  }
+  return (longest + kRoomStep - 1) / kRoomStep * kRoomStep;
+}
+
 void plan_buffers(Plan& plan) {
   BufferPlan& b = plan.buffers;
   b.receive = BufferPlan::kCache * static_cast<std::uint32_t>(plan.runtime.workers);
-  std::uint32_t longest = BufferPlan::kMinRoom;
+  std::vector<PortId> all;
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     const network::PortConfig& config = plan.node.ports[i];
     PortPlan& port = plan.ports[i];
+    if (!port.present()) continue;
     port.max_frame = static_cast<std::uint32_t>(link::kFrameHeader) + config.link.mtu;
     port.buffers = port_buffers(config.link, port);
     b.receive += port.buffers;
-    longest = std::max(longest, port.max_frame + static_cast<std::uint32_t>(link::kVlanTag));
+    all.push_back(port.port);
     plan.memory.links += link_memory(config.link);
     if (const auto* slot = std::get_if<SlotDevice>(&port.device)) {
       plan.memory.local_rings += std::uint64_t{2} * slot->ring_bytes;
@@ -63,7 +73,7 @@ void plan_buffers(Plan& plan) {
       plan.memory.local_rings += memif->memory();
     }
   }
-  b.room = (longest + kRoomStep - 1) / kRoomStep * kRoomStep;
+  b.room = room_for(plan, all);
   b.own = BufferPlan::kOwn * static_cast<std::uint32_t>(plan.runtime.workers);
 }
 

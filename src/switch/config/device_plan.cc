@@ -303,7 +303,7 @@ void plan_memif_sizes(const mtlink::config::Memif& from, const std::string& path
 
 const char* kind_of(const Device& device) {
   static constexpr std::array<const char*, std::variant_size_v<Device>> kKinds{
-      "af_packet", "af_xdp", "tap", "pcap", "ring", "memif", "ethdev", "slot"};
+      "none", "af_packet", "af_xdp", "tap", "pcap", "ring", "memif", "ethdev", "slot"};
   return kKinds[device.index()];
 }
 

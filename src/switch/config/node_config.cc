@@ -29,8 +29,10 @@ constexpr std::uint64_t kMib = 1U << 20;
 /// goes on so that all problems show.
 class Planner {
  public:
-  Planner(const NodeConfig& config, const control::Locations& locations, const Host& host)
-      : config_(config), host_(host), problems_(locations) {}
+  Planner(const control::Located<NodeConfig>& file, const Host& host)
+      : config_(file.message), host_(host), problems_(file.locations) {
+    plan_.file = file;
+  }
 
   Result<Plan> plan() {
     plan_identity();
@@ -139,10 +141,11 @@ void Planner::plan_control() {
 
 void Planner::plan_routes() {
   const NodeId self = plan_.node.node;
-  auto by_hand = read_routes(config_.routes(), self, plan_.ports.size(), problems_);
+  auto by_hand = read_routes(config_.routes(), self, plan_.ports, problems_);
   plan_.fabric = read_fabric(config_, problems_);
   if (plan_.fabric) {
     for (const PortPlan& port : plan_.ports) {
+      if (!port.present()) continue;
       const bool known = std::any_of(peers_.begin(), peers_.end(),
                                      [&](const KnownPeer& p) { return p.port.port == port.port; });
       if (known) continue;
@@ -234,7 +237,7 @@ bool good_name(const std::string& name) {
 }
 
 Result<Plan> plan_node(const control::Located<NodeConfig>& file, const Host& host) {
-  return Planner(file.message, file.locations, host).plan();
+  return Planner(file, host).plan();
 }
 
 Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& routes,
@@ -242,7 +245,7 @@ Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& ro
                                                 const std::vector<network::Route>& in_force) {
   const control::Locations nowhere;
   Problems problems(nowhere);
-  auto out = read_routes(routes.routes(), plan.node.node, plan.ports.size(), problems);
+  auto out = read_routes(routes.routes(), plan.node.node, plan.ports, problems);
   if (!problems.none()) return problems.error();
   network::name_leaders(plan.node.trunks, out);
   if (plan.fabric) {
@@ -303,6 +306,7 @@ std::string describe(const Plan& plan) {
                     "\n";
   for (std::size_t i = 0; i < plan.ports.size(); ++i) {
     const PortPlan& port = plan.ports[i];
+    if (!port.present()) continue;
     const auto& link = plan.node.ports[i].link;
     const std::string share = share_of(link, port).text();
     out += "port " + std::to_string(i) + " " + port.name + ": " + text(port.device) +

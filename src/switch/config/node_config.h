@@ -95,13 +95,18 @@ struct SlotDevice {
   std::vector<Partition> partitions;
   std::uint32_t ring_bytes = 1U << 20;  ///< each way
 };
-using Device = std::variant<AfPacketDevice, AfXdpDevice, TapDevice, PcapDevice, RingDevice,
-                            MemifDevice, EthdevDevice, SlotDevice>;
+/// Of a number that no port has.
+struct NoDevice {};
+using Device = std::variant<NoDevice, AfPacketDevice, AfXdpDevice, TapDevice, PcapDevice,
+                            RingDevice, MemifDevice, EthdevDevice, SlotDevice>;
 /// The kind and whose it is: "af_packet eth0", "ring loop".
 std::string text(const Device& device);
 
 /// What a port needs beside its link (network::NodeConfig::ports, at the same index).
 struct PortPlan {
+  /// Whether there is a port of this number.
+  bool present() const { return !std::holds_alternative<NoDevice>(device); }
+
   PortId port;
   std::string name;
   Device device;
@@ -113,6 +118,7 @@ struct PortPlan {
   PortId first_on_device;
   /// The first of the ports that have one worker with it, as they share a device or a trunk.
   PortId first_of_worker_group;
+  bool worker_given = false;  ///< its first worker is that which the configuration names
   bool enabled = true;
   phy::ImpairmentConfig impairment;
   std::uint32_t impairment_depth =
@@ -183,9 +189,10 @@ struct TrunkPlan {
 
 /// A checked configuration, everything decided.
 struct Plan {
+  control::Located<mtlink::config::NodeConfig> file;  ///< what it was made of
   std::string name;
   network::NodeConfig node;     ///< link.mac is set for ports whose PortPlan::mac is
-  std::vector<PortPlan> ports;  ///< port i at index i
+  std::vector<PortPlan> ports;  ///< port i at index i; numbers without a port may lie between
   std::vector<TrunkPlan> trunks;
   std::vector<network::Route> routes;     ///< trunks named by their leaders
   std::vector<topology::PortPeer> peers;  ///< ports whose peer is known
@@ -197,6 +204,13 @@ struct Plan {
   MemoryPlan memory;
   std::vector<std::string> warnings;  ///< one sentence each, with their place
 };
+
+/// Bytes behind the headroom that buffers for the frames of `ports` need: BufferPlan::room for them
+/// alone.
+std::uint32_t room_for(const Plan& plan, const std::vector<PortId>& ports);
+
+/// Lengthens the plan's tables to `count` numbers, the new ones without a port.
+void add_numbers(Plan& plan, std::size_t count);
 
 /// Checks `file` and decides everything it leaves open. The error has a line for each problem (at
 /// most kMaxProblems): "file:line:column: field is such; what it must be".
@@ -226,6 +240,11 @@ extern const char* const kUnprovedRoutes;
 
 /// The impairment of `mtctl impair`, checked.
 Result<phy::ImpairmentConfig> plan_impairment(const mtlink::config::Impairment& impairment);
+
+/// The numbers that have a port, for sentences: "0..3, 7".
+std::string numbers(const std::vector<PortPlan>& ports);
+/// How many have.
+std::size_t count(const std::vector<PortPlan>& ports);
 
 /// What `--check` prints: ports, buffers and memory, and how many routes.
 std::string describe(const Plan& plan);

@@ -427,19 +427,39 @@ void PortPlanner::finish() {
   join_rings();
   memif_ends();
   give_workers();
-  std::uint32_t next = 0;
   for (auto& [number, draft] : drafts_) {
-    // The number is the index into the node's tables (PortId), so gaps would be dead entries.
-    if (number != next) {
-      problems_.add(numbers_.at(number) + ".port",
-                    "is " + std::to_string(number) + ", but no port or slot is " +
-                        std::to_string(next) + "; number them from 0 without gaps");
-      return;
-    }
-    ++next;
-    plan_.node.ports.push_back(std::move(draft.config));
-    plan_.ports.push_back(std::move(draft.plan));
+    add_numbers(plan_, number + 1);
+    draft.plan.worker_given =
+        draft.worker_given || drafts_.at(draft.plan.first_on_device.value()).worker_given;
+    plan_.node.ports.back() = std::move(draft.config);
+    plan_.ports.back() = std::move(draft.plan);
   }
+}
+
+void add_numbers(Plan& plan, std::size_t count) {
+  while (plan.ports.size() < count) {
+    PortPlan& port = plan.ports.emplace_back();
+    port.port = PortId(static_cast<std::uint16_t>(plan.ports.size() - 1));
+    port.first_on_device = port.first_of_worker_group = port.port;
+    plan.node.ports.emplace_back().shard = kNoShard;
+  }
+}
+
+std::size_t count(const std::vector<PortPlan>& ports) {
+  return static_cast<std::size_t>(
+      std::count_if(ports.begin(), ports.end(), [](const PortPlan& p) { return p.present(); }));
+}
+
+std::string numbers(const std::vector<PortPlan>& ports) {
+  std::string out;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (!ports[i].present()) continue;
+    const std::size_t first = i;
+    while (i + 1 < ports.size() && ports[i + 1].present()) ++i;
+    out += (out.empty() ? "" : ", ") + std::to_string(first);
+    if (i > first) out += ".." + std::to_string(i);
+  }
+  return out;
 }
 
 }  // namespace mtl::switchd

@@ -24,12 +24,11 @@ bool node_id(std::uint32_t id, const std::string& path, Problems& problems) {
   return problems.range(path, id, kMinNode, kMaxNode);
 }
 
-void read_hop(const NextHop& hop, const std::string& path, std::size_t ports, Tier& tier,
-              Problems& problems) {
-  if (hop.port() >= ports) {
-    problems.add(path + ".port", "is " + std::to_string(hop.port()) +
-                                     ", but the node has ports 0.." + std::to_string(ports - 1) +
-                                     " only");
+void read_hop(const NextHop& hop, const std::string& path, const std::vector<PortPlan>& ports,
+              Tier& tier, Problems& problems) {
+  if (hop.port() >= ports.size() || !ports[hop.port()].present()) {
+    problems.add(path + ".port", "is " + std::to_string(hop.port()) + ", but the node has ports " +
+                                     numbers(ports) + " only");
     return;
   }
   const std::uint32_t weight = hop.has_weight() ? hop.weight() : 1;
@@ -41,8 +40,8 @@ void read_hop(const NextHop& hop, const std::string& path, std::size_t ports, Ti
       {PortId(static_cast<std::uint16_t>(hop.port())), static_cast<std::uint8_t>(hop.raise())});
 }
 
-Tier read_tier(const mtlink::config::Tier& from, const std::string& path, std::size_t ports,
-               Problems& problems) {
+Tier read_tier(const mtlink::config::Tier& from, const std::string& path,
+               const std::vector<PortPlan>& ports, Problems& problems) {
   Tier tier;
   if (from.hops().empty()) problems.add(path, "has no hops; give one, or leave the tier out");
   for (int i = 0; i < from.hops_size(); ++i) {
@@ -59,8 +58,8 @@ Tier read_tier(const mtlink::config::Tier& from, const std::string& path, std::s
 
 }  // namespace
 
-std::vector<Route> read_routes(const RouteList& routes, NodeId self, std::size_t ports,
-                               Problems& problems) {
+std::vector<Route> read_routes(const RouteList& routes, NodeId self,
+                               const std::vector<PortPlan>& ports, Problems& problems) {
   std::vector<Route> out;
   std::set<std::uint32_t> seen;
   for (int i = 0; i < routes.size(); ++i) {

@@ -6,6 +6,7 @@
 
 #include "mtlink/config.pb.h"
 #include "network/route_table.h"
+#include "switch/config/node_config.h"
 #include "switch/config/problems.h"
 #include "topology/fabric.h"
 
@@ -14,8 +15,8 @@ namespace mtl::switchd {
 using RouteList = google::protobuf::RepeatedPtrField<mtlink::config::Route>;
 
 /// Routes by hand, checked against what the node is (N3, N7).
-std::vector<network::Route> read_routes(const RouteList& routes, NodeId self, std::size_t ports,
-                                        Problems& problems);
+std::vector<network::Route> read_routes(const RouteList& routes, NodeId self,
+                                        const std::vector<PortPlan>& ports, Problems& problems);
 
 /// The fabric, its ids checked; nullopt if the configuration has none or a problem was added.
 std::optional<topology::Fabric> read_fabric(const mtlink::config::NodeConfig& config,

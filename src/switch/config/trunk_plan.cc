@@ -81,9 +81,9 @@ std::string TrunkPlanner::name(const From& from, const std::string& path) {
 }
 
 bool TrunkPlanner::may_be_lane(std::uint32_t port, const std::string& path) {
-  if (port >= plan_.ports.size()) {
-    problems_.add(path, "is " + text(port) + ", but the node has ports 0.." +
-                            text(plan_.ports.size() - 1) + " only");
+  if (port >= plan_.ports.size() || !plan_.ports[port].present()) {
+    problems_.add(
+        path, "is " + text(port) + ", but the node has ports " + numbers(plan_.ports) + " only");
     return false;
   }
   if (!entries_.contains(port)) {
@@ -180,8 +180,10 @@ void TrunkPlanner::give_workers() {
   }
   for (std::size_t i = 0; i < group_.size(); ++i) {
     const std::size_t leader = group(i);
+    if (!plan_.ports[i].present()) continue;
     plan_.ports[i].first_of_worker_group = PortId(static_cast<std::uint16_t>(leader));
     const auto by = given.find(leader);
+    plan_.ports[i].worker_given = by != given.end() || plan_.ports[i].worker_given;
     plan_.node.ports[i].shard = by == given.end()
                                     ? plan_.node.ports[leader].shard
                                     : ShardId(static_cast<std::uint8_t>(by->second->worker()));

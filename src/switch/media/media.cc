@@ -27,7 +27,7 @@ std::vector<phy::Share> shares(const Plan& plan, const std::vector<PortId>& port
   return out;
 }
 
-void add(const DropReading& more, DropReading& to) {
+void add_up(const DropReading& more, DropReading& to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += more[i];
 }
 
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Media>> Media::check(const Plan& plan, Log& log) {
   out->room_ = plan.buffers.room;
   out->entries_.resize(plan.ports.size());
   for (const PortPlan& port : plan.ports) {
-    if (std::holds_alternative<SlotDevice>(port.device)) continue;
+    if (!port.present() || std::holds_alternative<SlotDevice>(port.device)) continue;
     if (port.first_on_device != port.port) continue;
     if (auto added = out->add_place(plan, port.port); !added) return at_port(port, added.error());
   }
@@ -50,11 +50,7 @@ Result<std::unique_ptr<Media>> Media::check(const Plan& plan, Log& log) {
 Result<void> Media::add_place(const Plan& plan, PortId first) {
   auto place = std::make_unique<Place>();
   if (std::holds_alternative<MemifDevice>(plan.ports[first.value()].device)) {
-    if (memif_ == nullptr) {
-      auto center = MemifCenter::open(plan.name);
-      if (!center) return center.error();
-      memif_ = std::move(*center);
-    }
+    if (auto made = make_memif(plan.name); !made) return made;
     place->device = std::make_unique<MemifMedia>(plan, first, memif_->hub());
   } else {
     place->device = make_media_device(plan, first);
@@ -69,12 +65,25 @@ Result<void> Media::add_place(const Plan& plan, PortId first) {
   return {};
 }
 
+Result<void> Media::make_memif(const std::string& name) {
+  if (memif_ != nullptr) return {};
+  auto center = MemifCenter::open(name);
+  if (!center) return center.error();
+  if (poll_) {  // the others run
+    if (auto watched = watch((*center)->hub().fd()); !watched) return watched;
+  }
+  memif_ = std::move(*center);
+  if (hand_over_) start_memif();
+  return {};
+}
+
 Result<void> Media::open(const Plan& plan, phy::MbufPool& pool) {
   auto monitor =
       phy::CarrierMonitor::open([this](const phy::InterfaceState& state) { interface_is(state); });
   if (!monitor) return monitor.error();
   monitor_ = std::move(*monitor);
   for (const PortPlan& port : plan.ports) {
+    if (!port.present()) continue;
     Entry& entry = entries_[port.port.value()];
     Result<void> opened;
     if (entry.place == nullptr) {
@@ -92,25 +101,73 @@ Result<void> Media::open(const Plan& plan, phy::MbufPool& pool) {
 
 Result<void> Media::watch_all() {
   poll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
-  std::vector<int> watched{monitor_->fd()};
-  if (memif_ != nullptr) watched.push_back(memif_->hub().fd());
-  for (const int fd : watched) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return Error{std::string("cannot watch the devices: ") + std::strerror(errno) +
-                   "; raise the limit of open files"};
-    }
-  }
-  return {};
+  if (auto watched = watch(monitor_->fd()); !watched) return watched;
+  return memif_ == nullptr ? Result<void>() : watch(memif_->hub().fd());
+}
+
+Result<void> Media::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return Error{std::string("cannot watch the devices: ") + std::strerror(errno) +
+               "; raise the limit of open files"};
 }
 
 void Media::let_memif_peers_in(HandOver hand_over) {
-  if (memif_ == nullptr) return;
-  memif_->hub().start([this, hand_over = std::move(hand_over)](
-                          std::size_t end, std::unique_ptr<phy::MemifSegment> memory) {
-    hand_over(memif_ends_[end], std::move(memory));
+  hand_over_ = std::move(hand_over);
+  if (memif_ != nullptr) start_memif();
+}
+
+void Media::start_memif() {
+  memif_->hub().start([this](std::size_t end, std::unique_ptr<phy::MemifSegment> memory) {
+    hand_over_(memif_ends_[end], std::move(memory));
   });
+}
+
+// --- ports that come and go ---
+
+Result<void> Media::add(const Plan& plan, const std::vector<PortId>& ports, const PoolOf& pool_of) {
+  Result<void> done;
+  for (const PortId id : ports) {  // what is missing is named before anything is opened
+    const PortPlan& port = plan.ports[id.value()];
+    if (!done || std::holds_alternative<SlotDevice>(port.device)) continue;
+    if (port.first_on_device != id) continue;
+    done = add_place(plan, id);
+    if (!done) done = at_port(port, done.error());
+  }
+  for (const PortId id : ports) {
+    if (!done) break;
+    done = add_port(plan, id, pool_of);
+    if (!done) done = at_port(plan.ports[id.value()], done.error());
+  }
+  if (!done) remove(ports);
+  return done;
+}
+
+Result<void> Media::add_port(const Plan& plan, PortId id, const PoolOf& pool_of) {
+  const PortPlan& port = plan.ports[id.value()];
+  Entry& entry = entries_[id.value()];
+  if (port.first_on_device != id) return {};
+  const std::vector<PortId> ports =
+      entry.place == nullptr ? std::vector<PortId>{id} : entry.place->ports;
+  auto pool = pool_of(ports, entry.place == nullptr ? 0 : entry.place->device->room());
+  if (!pool) return pool.error();
+  if (entry.place == nullptr) return open_slot(port, entry, **pool);
+  if (auto opened = open_place(*entry.place, **pool); !opened) return opened;
+  if (!entry.place->device->interface().empty()) monitor_->watch(entry.place->device->interface());
+  return {};
+}
+
+void Media::remove(const std::vector<PortId>& ports) {
+  // The first on a device, which is the lowest, goes last.
+  for (auto id = ports.rbegin(); id != ports.rend(); ++id) {
+    Place* const place = std::exchange(entries_[id->value()], {}).place;
+    if (place == nullptr || place->ports.front() != *id) continue;
+    if (place->open()) close(*place);
+    add_up(place->before, removed_drops_);
+    if (!place->device->interface().empty()) monitor_->unwatch(place->device->interface());
+    std::erase_if(places_, [place](const auto& other) { return other.get() == place; });
+  }
 }
 
 Result<void> Media::open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool) {
@@ -131,7 +188,8 @@ Result<void> Media::open_place(Place& place, phy::MbufPool& pool) {
   give_ports(place);
   if (auto* const memif = dynamic_cast<MemifMedia*>(place.device.get()); memif != nullptr) {
     entries_[place.ports.front().value()].memif = &memif->memif();
-    memif_ends_.push_back(place.ports.front());  // the hub numbers them in this order
+    memif_ends_.resize(std::max(memif_ends_.size(), memif->end() + 1));
+    memif_ends_[memif->end()] = place.ports.front();
   }
   return {};
 }
@@ -150,7 +208,7 @@ void Media::give_ports(Place& place) {
 /// The ports are nobody's any more; what was dropped stays known.
 void Media::close(Place& place) {
   place.device->sample();  // what the device counted since the last time goes with it
-  add(place.own_drops(), place.before);
+  add_up(place.own_drops(), place.before);
   for (const PortId port : place.ports) entries_[port.value()].port = nullptr;
   place.shared.reset();
   place.device->close();
@@ -162,8 +220,8 @@ void Media::close(Place& place) {
 DropReading Media::Place::own_drops() const {
   DropReading out = device->drops();
   if (shared != nullptr) {
-    add(read(device->port()->counters().drops), out);
-    add(read(shared->counters().drops), out);
+    add_up(read(device->port()->counters().drops), out);
+    add_up(read(shared->counters().drops), out);
   }
   return out;
 }
@@ -179,7 +237,7 @@ DropReading Media::device_drops(PortId port) const {
   DropReading out{};
   if (place == nullptr || !place->shares.empty()) return out;
   out = place->before;
-  add(place->own_drops(), out);
+  add_up(place->own_drops(), out);
   return out;
 }
 
@@ -191,7 +249,7 @@ std::vector<Media::SharedReading> Media::shared_devices() const {
     reading.name = place->device->name();
     reading.ports = place->ports;
     reading.drops = place->before;
-    add(place->own_drops(), reading.drops);
+    add_up(place->own_drops(), reading.drops);
   }
   return out;
 }

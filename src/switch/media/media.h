@@ -34,6 +34,19 @@ class Media {
   /// outlives the media. Once; after an error only the destructor.
   Result<void> open(const Plan& plan, phy::MbufPool& pool);
 
+  /// The pool into which the frames of these ports are to come, which are all on one device, with
+  /// buffers of at least `room` bytes; it outlives their stay.
+  using PoolOf =
+      std::function<Result<phy::MbufPool*>(const std::vector<PortId>& ports, std::uint32_t room)>;
+  /// Checks and opens the devices of further ports of `plan`, all that are on these devices; the
+  /// others go on. After an error, whose text is that of check() and open(), none of them is there.
+  Result<void> add(const Plan& plan, const std::vector<PortId>& ports, const PoolOf& pool_of);
+  /// Closes the devices of these ports (ascending), all that are on them: their workers have let go
+  /// of them.
+  void remove(const std::vector<PortId>& ports);
+  /// What the devices of ports that were removed had dropped, and no port had counted.
+  const DropReading& removed_drops() const { return removed_drops_; }
+
   phy::Port* port(PortId port) const { return entries_[port.value()].port; }
   /// The port of a slot; nullptr for others.
   phy::LocalPort* slot(PortId port) const { return entries_[port.value()].local.get(); }
@@ -102,6 +115,10 @@ class Media {
 
   explicit Media(Log& log) : log_(log) {}
   Result<void> add_place(const Plan& plan, PortId first);
+  Result<void> add_port(const Plan& plan, PortId port, const PoolOf& pool_of);
+  Result<void> make_memif(const std::string& name);
+  Result<void> watch(int fd);
+  void start_memif();
   Result<void> open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool);
   Result<void> open_place(Place& place, phy::MbufPool& pool);
   Result<void> watch_all();
@@ -116,9 +133,11 @@ class Media {
   std::vector<std::unique_ptr<Place>> places_;
   std::unique_ptr<MemifCenter> memif_;  ///< nullptr: no port is memif
   std::unique_ptr<phy::CarrierMonitor> monitor_;
-  Fd poll_;  ///< an epoll over what watch() takes in
-  std::vector<PortId> memif_ends_;
+  Fd poll_;                         ///< an epoll over what watch() takes in
+  std::vector<PortId> memif_ends_;  ///< by number in the hub
   Reopen reopen_;
+  HandOver hand_over_;
+  DropReading removed_drops_{};
 };
 
 }  // namespace mtl::switchd

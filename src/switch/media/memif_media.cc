@@ -37,7 +37,8 @@ Result<Fd> listen_abstract(const std::string& name) {
 Result<std::unique_ptr<MemifCenter>> MemifCenter::open(const std::string& name) {
   std::unique_ptr<MemifCenter> center(new MemifCenter);
   auto hub = phy::MemifHub::open(
-      "mtswitchd " + name, [raw = center.get()](const std::string& at) { return raw->listen(at); });
+      "mtswitchd " + name, [raw = center.get()](const std::string& at) { return raw->listen(at); },
+      [raw = center.get()](const std::string& at) { raw->unlisten(at); });
   if (!hub) return hub.error();
   center->hub_ = std::move(*hub);
   return center;
@@ -50,6 +51,10 @@ Result<Fd> MemifCenter::listen(const std::string& socket) {
   Fd fd(made->release());
   sockets_.push_back(std::move(*made));
   return fd;
+}
+
+void MemifCenter::unlisten(const std::string& socket) {
+  std::erase_if(sockets_, [&](const auto& made) { return made.path() == socket; });
 }
 
 MemifMedia::MemifMedia(const Plan& plan, PortId first, phy::MemifHub& hub)
@@ -72,9 +77,18 @@ Result<void> MemifMedia::open(phy::MbufPool& pool) {
   if (!port) return port.error();
   port_ = std::move(*port);
   const auto end = hub_.add(config_, *port_);
-  if (!end) return end.error();
+  if (!end) {
+    port_.reset();
+    return end.error();
+  }
   end_ = *end;
   return {};
+}
+
+void MemifMedia::close() {
+  if (port_ == nullptr) return;
+  hub_.remove(end_);
+  port_.reset();
 }
 
 }  // namespace mtl::switchd

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "control/socket_path.h"
 #include "phy/memif/memif_hub.h"
@@ -22,12 +22,14 @@ class MemifCenter {
  private:
   MemifCenter() = default;
   Result<Fd> listen(const std::string& socket);
+  void unlisten(const std::string& socket);
 
   std::unique_ptr<phy::MemifHub> hub_;
-  std::vector<control::ListeningSocket> sockets_;  ///< those that are paths; go before the hub
+  std::list<control::ListeningSocket> sockets_;  ///< those that are paths; go before the hub
 };
 
-/// One end of memif. Its peer comes and goes by itself: it is never opened anew.
+/// One end of memif. Its peer comes and goes by itself: it is never opened anew, and closed only
+/// when the port is removed.
 class MemifMedia final : public MediaDevice {
  public:
   /// `hub` outlives it.
@@ -36,11 +38,11 @@ class MemifMedia final : public MediaDevice {
   const std::string& name() const override { return name_; }
   Result<void> check() override { return {}; }
   Result<void> open(phy::MbufPool& pool) override;
-  void close() override {}
+  void close() override;
   phy::Port* port() const override { return port_.get(); }
   Mac mac() const override { return mac_; }
   DropReading drops() const override { return {}; }
-  std::string fault() const override { return hub_.fault(end_); }
+  std::string fault() const override { return port_ == nullptr ? "" : hub_.fault(end_); }
   bool wants_reopening() const override { return false; }
   void sample() override { hub_.sample(); }
 

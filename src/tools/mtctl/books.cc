@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <utility>
 
 #include "tools/mtctl/show.h"
 
@@ -65,18 +66,25 @@ void node_books(const NodeState& node, std::vector<Book>& all) {
     for (const auto& port : node.ports()) n += of(port);
     return n;
   };
-  all.push_back(
-      {"node",
-       "packets in",
-       {{"ports' packets_in", ports([](const auto& p) { return p.link().packets_in(); })}},
-       {{"shards' accepted", total([](const auto& s) { return s.accepted(); })}},
-       {}});
-  all.push_back(
-      {"node",
-       "packets out",
-       {{"ports' packets_acked", ports([](const auto& p) { return p.link().packets_acked(); })}},
-       {{"shards' acked", total([](const auto& s) { return s.acked(); })}},
-       {}});
+  const auto with_removed = [&](Term term, std::uint64_t removed) {
+    std::vector<Term> terms{std::move(term)};
+    if (node.removed().ports() > 0) terms.push_back({"of removed ports", removed});
+    return terms;
+  };
+  all.push_back({"node",
+                 "packets in",
+                 with_removed({"ports' packets_in",
+                               ports([](const auto& p) { return p.link().packets_in(); })},
+                              node.removed().packets_in()),
+                 {{"shards' accepted", total([](const auto& s) { return s.accepted(); })}},
+                 {}});
+  all.push_back({"node",
+                 "packets out",
+                 with_removed({"ports' packets_acked",
+                               ports([](const auto& p) { return p.link().packets_acked(); })},
+                              node.removed().packets_acked()),
+                 {{"shards' acked", total([](const auto& s) { return s.acked(); })}},
+                 {}});
   all.push_back(
       {"node",
        "packets here",

@@ -283,6 +283,15 @@ void add_workers(CLI::App& app, Line& line) {
       ->required();
 }
 
+void add_reload(CLI::App& app, Line& line) {
+  auto* sub = add_command(
+      app, "reload", "Read the configuration file anew: add and remove ports, replace the routes",
+      line, [&line](Client& client, const Output& output) {
+        return reload(client, line.dry_run, output);
+      });
+  sub->add_flag("--dry-run", line.dry_run, "Say what would be done, and do nothing");
+}
+
 void add_routes(CLI::App& app, Line& line) {
   auto* sub = add_command(app, "routes", "Replace the routes", line, {});
   sub->require_subcommand(1);
@@ -363,6 +372,7 @@ int run(const Invocation& invocation) {
   add_rate_of_port(app, line);
   add_workers(app, line);
   add_routes(app, line);
+  add_reload(app, line);
   try {
     app.parse(std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version

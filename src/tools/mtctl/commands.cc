@@ -33,6 +33,8 @@ using mtlink::control::Response;
 
 /// What the daemon may take beyond the time that a call is given.
 constexpr std::chrono::milliseconds kGrace = Client::kDefaultTimeout;
+/// Devices are opened, and links of removed ports get some time to say CLOSE.
+constexpr std::chrono::milliseconds kReloadTime{60'000};
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
 Error wrong_answer() {
@@ -294,6 +296,32 @@ Result<int> balance_workers(Client& client, bool dry_run, const Output& output) 
         share(move.busiest_before_ppm(), 1'000'000), share(move.busiest_after_ppm(), 1'000'000));
   }
   if (told.moves().empty()) output.out << "no move would help much\n";
+  return 0;
+}
+
+Result<int> reload(Client& client, bool dry_run, const Output& output) {
+  Request request;
+  request.mutable_reload()->set_dry_run(dry_run);
+  const auto response = client.call(request, kReloadTime);
+  if (!response) return response.error();
+  if (!response->has_reloaded()) return wrong_answer();
+  const auto& told = response->reloaded();
+  if (output.json) {
+    print(output, to_json(told));
+    return 0;
+  }
+  const auto say = [&](const auto& ports, const char* what) {
+    for (const auto& port : ports)
+      output.out << fmt::format("port {} ({}) {}\n", port.port(), port.name(), what);
+  };
+  for (const std::string& warning : told.warnings()) output.out << "warning: " << warning << '\n';
+  say(told.removed(), dry_run ? "would be removed" : "removed");
+  say(told.added(), dry_run ? "would be added" : "added");
+  say(told.leaving(),
+      "is leaving still: packets that came in on it wait on other links (mtctl show links)");
+  if (told.removed().empty() && told.added().empty())
+    output.out << "no port was added or removed in the file\n";
+  output.out << fmt::format("{} routes {} in force\n", told.routes(), dry_run ? "would be" : "are");
   return 0;
 }
 

@@ -49,6 +49,9 @@ Result<int> move_port(control::Client& client, const std::string& port, std::uin
                       const Output& output);
 /// Moves ports from busy workers to others and says which; with `dry_run` only that.
 Result<int> balance_workers(control::Client& client, bool dry_run, const Output& output);
+/// Has the daemon read its configuration file anew, and says which ports came and went; with
+/// `dry_run` which would.
+Result<int> reload(control::Client& client, bool dry_run, const Output& output);
 Result<int> impair(control::Client& client, const std::string& port,
                    const mtlink::config::Impairment& impairment, const Output& output);
 /// `rate` nullopt: as fast as it can.

@@ -53,6 +53,7 @@ array drops_json(const mtlink::control::NodeState& node) {
   for (const auto& port : node.ports())
     add({{"port", port.port()}, {"name", port.name()}}, port.drops());
   for (const auto& device : node.shared_devices()) add({{"device", device.name()}}, device.drops());
+  add({{"removed_ports", node.removed().ports()}}, node.removed().drops());
   for (const auto& shard : node.shards()) add({{"shard", shard.shard()}}, shard.drops());
   return all;
 }

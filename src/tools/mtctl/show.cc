@@ -292,6 +292,7 @@ std::string show_drops(const NodeState& node, bool colour) {
   };
   for (const auto& port : node.ports()) add("port " + port_label(port), port.drops());
   for (const auto& device : node.shared_devices()) add("device " + device.name(), device.drops());
+  add("removed ports", node.removed().drops());
   for (const auto& shard : node.shards())
     add(fmt::format("shard {}", shard.shard()), shard.drops());
   return table.empty() ? "nothing was dropped\n" : table.text(colour);

@@ -94,7 +94,9 @@ bool DatagramRun::greet(const volatile std::sig_atomic_t& stop) {
     step(endpoint_.usable() ? again - now : Duration(10ms));
   }
   if (!endpoint_.usable()) {
-    faults_.push_back("the link did not come UP; see `mtctl show links`");
+    faults_.push_back(endpoint_.slot_fault().empty()
+                          ? "the link did not come UP; see `mtctl show links`"
+                          : "the slot was lost: " + endpoint_.slot_fault());
     return false;
   }
   for (const Peer& peer : peers_) {
@@ -183,6 +185,9 @@ void DatagramRun::finish(const volatile std::sig_atomic_t& stop) {
       }
     }
     step(std::min<Duration>(again - now, 10ms));
+  }
+  if (!endpoint_.slot_fault().empty()) {
+    faults_.push_back("the slot was lost: " + endpoint_.slot_fault());
   }
   for (const Peer& peer : peers_) {
     if (peer.finished && peer.answered) continue;

@@ -60,7 +60,8 @@ int run(const Options& options) {
     return kOk;
   }
   mtl::switchd::Log log(style(options, *planned), *level);
-  auto daemon = mtl::switchd::Daemon::start(std::move(*planned), MTLINK_VERSION, log);
+  auto daemon = mtl::switchd::Daemon::start(std::move(*planned), MTLINK_VERSION, log,
+                                            [&options] { return plan(options); });
   if (!daemon) {
     log.error(daemon.error().message);
     return kFailed;

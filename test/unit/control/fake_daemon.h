@@ -96,6 +96,7 @@ class FakeTarget : public Target {
   mtlink::control::SlotGrant grant;
   mtlink::control::Moved moved;
   mtlink::control::Balanced balanced;
+  mtlink::control::Reloaded reloaded;
   PortId slot{7};
 
   std::uint64_t node_calls = 0;
@@ -142,6 +143,12 @@ class FakeTarget : public Target {
     note().mutable_balance_workers()->CopyFrom(call);
     tell();
     reply(answer, balanced);
+  }
+  void reload(const mtlink::control::Reload& call,
+              Answer<mtlink::control::Reloaded> answer) override {
+    note().mutable_reload()->CopyFrom(call);
+    tell();
+    reply(answer, reloaded);
   }
   void set_impairment(const mtlink::control::SetImpairment& call, Answer<void> answer) override {
     note().mutable_set_impairment()->CopyFrom(call);

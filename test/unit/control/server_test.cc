@@ -354,6 +354,30 @@ TEST(ControlServer, ReleasesASlotGrantedToAConnectionThatIsGone) {
   EXPECT_EQ(PortId{7}, daemon.target.released.take());
 }
 
+// A slot that is no more: its holder hears of it, unless he holds another one.
+TEST(ControlServer, EndsTheConnectionThatHeldASlotThatIsNoMore) {
+  FakeDaemon daemon;
+  put_grant(daemon);
+  auto other = connect(daemon);
+  ASSERT_TRUE(works(other));
+  auto client = connect(daemon);
+  ASSERT_TRUE(client.claim_slot({}));
+  daemon.on_server([&] { daemon.server().end_slot(PortId{8}); });
+  EXPECT_EQ(0u, daemon.target.released.size());
+  daemon.on_server([&] { daemon.target.slot = PortId{8}; });
+  put_grant(daemon);
+  ASSERT_TRUE(client.claim_slot({}));
+  daemon.on_server([&] { daemon.server().end_slot(PortId{7}); });
+  EXPECT_EQ(PortId{7}, daemon.target.released.take());
+  EXPECT_FALSE(client.gone()) << "it holds slot 8 still";
+  daemon.on_server([&] { daemon.server().end_slot(PortId{8}); });
+  EXPECT_EQ(PortId{8}, daemon.target.released.take());
+  EXPECT_TRUE(client.gone());
+  EXPECT_FALSE(other.gone());
+  EXPECT_TRUE(works(other));
+  EXPECT_EQ(0u, daemon.target.released.size());
+}
+
 TEST(ControlServer, CloseReleasesSlotsEndsConnectionsAndRemovesTheSocket) {
   FakeDaemon daemon;
   put_grant(daemon);

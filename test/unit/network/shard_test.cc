@@ -546,6 +546,127 @@ TEST_F(Moves, L20_CellsGoBackToWhereverThePortOfArrivalIs) {
   EXPECT_EQ(b.got.size(), 44u);
 }
 
+/// a(1) and b(2) at s(7), whose port 2 is nobody's at first: c(3) comes there, by hand of the test,
+/// and goes.
+class ComeAndGo : public Fabric {
+ protected:
+  static constexpr PortId kThird{2};
+  void SetUp() override {
+    a.routes({route(2, {{hop(0)}}), route(3, {{hop(0)}})});
+    b.routes({route(1, {{hop(0)}})});
+    c.routes({route(1, {{hop(0)}}), route(2, {{hop(0)}})});
+    s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}})});
+    join(a, 0, s, 0);
+    join(b, 0, s, 1);
+  }
+  void TearDown() override {
+    for (const PortId port : {PortId(0), PortId(1)}) {
+      EXPECT_EQ(s.of(port).link(port)->counters().ups.get(), 1u);
+    }
+    s.expect_books();
+  }
+  void add(ShardId shard) {
+    const PortConfig config{link_config(7, 2), Edge{{NodeId(3)}, {Partition(0)}}, shard};
+    s.node->set_port(kThird, config);
+    Shard& owner = s.call(shard);
+    owner.put_link(owner.make_link(config.link), now);
+    join(c, 0, s, 2);
+    s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}}), route(3, {{hop(2)}})});
+  }
+  /// No table names it any more, and its link closes.
+  void close() {
+    s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}})});
+    s.of(kThird).disable(kThird, now);
+    settle();
+  }
+  void remove() {
+    ASSERT_TRUE(s.of(kThird).settled(kThird));
+    s.of(kThird).take_link(kThird);
+    PortConfig none;
+    none.shard = kNoShard;
+    s.node->set_port(kThird, none);
+    wires.erase({&c, PortId(0)});
+    wires.erase({&s, kThird});
+  }
+
+  TestNode a{1, 1}, b{2, 1}, c{3, 1};
+  TestNode s{7, 3, 2, [](NodeConfig& config) { config.ports[2].shard = kNoShard; }};
+};
+
+TEST_F(ComeAndGo, ANumberOfNobodyIsNoHop) {
+  EXPECT_EQ(s.node->owner(kThird), kNoShard);
+  for (const auto& shard : s.shards) EXPECT_EQ(shard->link(kThird), nullptr);
+  s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}}), route(3, {{hop(2)}})});
+  send(a, to(3, 1));
+  EXPECT_EQ(s.drops(Drop::kNoRoute), 1u);
+}
+
+TEST_F(ComeAndGo, APortIsAddedToEitherShardAndGoesAgain) {
+  std::uint64_t closes = 0;
+  for (const ShardId shard : {ShardId(0), ShardId(1), ShardId(0)}) {
+    const std::size_t before = c.got.size();
+    add(shard);
+    send(a, to(3, 1));
+    ASSERT_EQ(c.got.size(), before + 1);
+    send(c, to(2, 3));
+    run_for(100ms);  // the acks
+    EXPECT_EQ(b.got.back().bytes.size(), kMinPacket);
+    send(c, to(2, 9));  // as another than the edge lets in (N5)
+    while (!b.kept.empty()) {
+      b.call(ShardId(0)).release(b.kept.front(), now);
+      b.kept.pop_front();
+    }
+    run_for(100ms);
+    close();
+    const auto& downs = c.shards[0]->link(PortId(0))->counters().downs;
+    EXPECT_EQ(downs[static_cast<std::size_t>(link::DownReason::kPeerClose)].get(), ++closes);
+    remove();
+    c.call(ShardId(0)).disable(PortId(0), now);
+  }
+  EXPECT_EQ(s.drops(Drop::kSpoofed), 3u);
+  send(a, to(3, 1));
+  EXPECT_EQ(s.drops(Drop::kNoRoute), 1u);
+}
+
+// L20, C4: the cells of what came in on it are its own until the next hop has them.
+TEST_F(ComeAndGo, APortIsSettledWhenWhatCameInOnItIsGone) {
+  add(ShardId(1));
+  blocked[&b] = true;  // nothing is acknowledged
+  for (int i = 0; i < 4; ++i) send(c, to(2, 3));
+  close();
+  EXPECT_FALSE(s.of(kThird).settled(kThird));
+  run_for(10ms);  // less than what a link survives without an answer
+  EXPECT_FALSE(s.of(kThird).settled(kThird));
+  blocked.clear();
+  run_for(1s);
+  EXPECT_EQ(b.got.size(), 4u);
+  EXPECT_TRUE(s.of(kThird).settled(kThird));
+  remove();
+}
+
+// N9: what waits for the port is handed back when it closes, and goes by the new table.
+TEST_F(ComeAndGo, N9_WhatItHeldIsRoutedAgainOrDroppedUnderAName) {
+  add(ShardId(1));
+  blocked[&c] = true;
+  for (int i = 0; i < 3; ++i) send(a, to(3, 1));
+  EXPECT_EQ(s.shards[1]->held(), 3u);
+  s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}}), route(3, {{hop(1)}})});
+  s.of(kThird).disable(kThird, now);
+  settle();
+  run_for(100ms);
+  EXPECT_EQ(s.shards[1]->counters().rerouted.get(), 3u);
+  s.routes({route(1, {{hop(0)}}), route(2, {{hop(1)}})});
+  remove();
+  blocked.clear();
+  add(ShardId(0));
+  blocked[&c] = true;
+  for (int i = 0; i < 3; ++i) send(a, to(3, 1));
+  close();
+  run_for(100ms);
+  EXPECT_EQ(s.drops(Drop::kNoRoute), 3u);
+  remove();
+}
+
 TEST_P(Both, N11_EchoRequestIsAnswered) {
   wire();
   Header h = to(7, 1);

@@ -60,6 +60,16 @@ TEST(Load, AWorkerThatNeitherEndsAPassNorSleepsIsStuck) {
   EXPECT_EQ(load.workers, (std::vector<double>{1, 0, 0}));
 }
 
+TEST(Load, ANumberOfNobodyHasNone) {
+  WorkCounts before, after;
+  after.at = Time(seconds(1));
+  before.busy_ticks = {0};
+  after.busy_ticks = {500};
+  before.ports = {{0, 0}, {0, 0}};
+  after.ports = {{3, 300}, {1, 100}};  // removed in the interval
+  EXPECT_EQ(load_between(before, after, {kNoShard, k0}, 1000).ports, (std::vector<double>{0, 0.5}));
+}
+
 TEST(Load, APortThatCountsFromTheBeginningAgainHasNone) {
   WorkCounts before, after;
   after.at = Time(seconds(1));

@@ -239,11 +239,12 @@ class SwitchAndEndpoints {
     NodeHost::Config config;
     config.node = patient(node_config(kSwitch, ports_count_, shards_));
     for (network::PortConfig& port : config.node.ports) port.link.capacity[0] = options.cells;
+    config.node.ports.emplace_back().shard = kNoShard;  // a number that nobody has
     std::vector<std::pair<std::uint16_t, std::uint16_t>> list;
     for (std::uint16_t p = 0; p < ports_count_; ++p) {
       list.emplace_back(static_cast<std::uint16_t>(p + 1), p);
     }
-    config.table = routes(list, ports_count_);
+    config.table = routes(list, ports_count_ + 1u);
     for (std::size_t i = 0; i < shards_; ++i) {
       config.pools.push_back(pools_[ports_count_ + i].get());
     }
@@ -448,6 +449,113 @@ TEST_P(NodeHostOf, ADispatchEndsHoweverMuchWasTold) {
   }
   EXPECT_FALSE(fabric.dispatch());
   EXPECT_EQ(fabric.echoes_told(), 3 * NodeHost::kDispatch + kLast);
+}
+
+// A port without traffic comes and goes while the others have it: they lose nothing, and what it
+// counted is there when it is gone.
+TEST_P(NodeHostOf, PortsComeAndGoUnderLoad) {
+  SwitchAndEndpoints fabric(GetParam());
+  fabric.come_up();
+  const PortId third{2};
+  HeapPool pool(64, 2048);
+  constexpr std::uint64_t kTimes = 50;
+  for (std::uint64_t i = 0; i < kTimes; ++i) {
+    const ShardId shard(static_cast<std::uint8_t>(i % GetParam()));
+    phy::LocalPortConfig slot;
+    slot.name = "third";
+    slot.max_frame = 1530;
+    auto local = std::move(*phy::LocalPort::create(slot, pool));
+    network::PortConfig config = patient(node_config(kSwitch, 3)).ports[2];
+    config.shard = shard;
+    ShardHost::MovingPort parts;
+    parts.port.medium = local.get();
+    int done = 0;
+    fabric.host->add(config, std::move(parts), true, [&] { ++done; });
+    fabric.exchange(1, 2, 10);
+    fabric.until([&] { return done == 1; });
+    EXPECT_EQ(fabric.host->owner(third), shard);
+    std::size_t ports = 0;
+    for (const ShardReading& r : fabric.read()) ports += r.ports.size();
+    EXPECT_EQ(ports, 3u);
+    fabric.host->close(third, [&] { ++done; });
+    fabric.host->post(third, [&](ShardHost& host, Time now) {
+      EXPECT_TRUE(host.told(third));  // there is nobody to say CLOSE to
+      EXPECT_TRUE(host.settled(third));
+      host.detach(third, now);
+    });
+    fabric.host->remove(third, [&] { ++done; });
+    fabric.exchange(2, 1, 10);
+    fabric.until([&] { return done == 3; });
+    EXPECT_EQ(fabric.host->owner(third), kNoShard);
+  }
+  std::uint64_t removed = 0;
+  for (const ShardReading& r : fabric.read()) {
+    EXPECT_EQ(dropped(r), 0u);
+    removed += r.removed.ports;
+    for (const PortReading& port : r.ports) EXPECT_EQ(port.counters.ups.get(), 1u);
+  }
+  EXPECT_EQ(removed, kTimes);
+  EXPECT_EQ(pool.available(), 64u);
+}
+
+// What a port that goes has counted is in the node's books still.
+TEST_P(NodeHostOf, ARemovedPortLeavesWhatItCounted) {
+  SwitchAndEndpoints fabric(GetParam());
+  fabric.come_up();
+  fabric.exchange(1, 2, 500);
+  fabric.exchange(2, 1, 300);
+  int done = 0;
+  fabric.host->close(kPort0, [&] { ++done; });
+  fabric.until([&] { return done == 1; });
+  bool settled = false;
+  while (!settled) {
+    fabric.host->post(
+        kPort0, [&](ShardHost& host, Time) { settled = host.settled(kPort0); }, [&] { ++done; });
+    const int before = done;
+    fabric.until([&] { return done > before; });
+  }
+  fabric.host->post(kPort0, [](ShardHost& host, Time now) { host.detach(kPort0, now); });
+  done = 0;
+  fabric.host->remove(kPort0, [&] { ++done; });
+  fabric.until([&] { return done == 1; });
+  std::uint64_t accepted = 0, acked = 0, in = 0, out = 0;
+  for (const ShardReading& r : fabric.read()) {
+    accepted += r.counters.accepted.get();
+    acked += r.counters.acked.get();
+    in += r.removed.packets_in;
+    out += r.removed.packets_acked;
+    if (r.removed.ports > 0) {
+      EXPECT_GE(r.removed.medium.frames_in, 500u);
+    }
+    for (const PortReading& port : r.ports) {
+      EXPECT_EQ(port.port, PortId(1));
+      in += port.counters.packets_in.get();
+      out += port.counters.packets_acked.get();
+    }
+  }
+  EXPECT_EQ(accepted, 800u);
+  EXPECT_EQ(in, accepted);
+  EXPECT_EQ(out, acked);
+}
+
+// More buffers than there were at first: the rings between workers grow under load, in order.
+TEST_P(NodeHostOf, RingsGrowUnderLoad) {
+  SwitchAndEndpoints fabric(GetParam());
+  fabric.come_up();
+  std::size_t room = 2048 * 5;
+  for (int i = 0; i < 6; ++i) {
+    room *= 2;
+    bool done = false;
+    fabric.host->make_room(room, [&] { done = true; });
+    fabric.exchange(1, 2, 200);
+    fabric.until([&] { return done; });
+    if (GetParam() > 1) {
+      EXPECT_GE(fabric.host->host(0).ring_capacity(ShardId(1)), room);
+      EXPECT_GE(fabric.host->host(1).ring_capacity(ShardId(0)), room);
+    }
+  }
+  EXPECT_EQ(fabric.node(2).delivered_count, 1200u);
+  for (const ShardReading& r : fabric.read()) EXPECT_EQ(dropped(r), 0u);
 }
 
 // Tables replaced all the time under load: nothing is lost, since all of them have the routes.

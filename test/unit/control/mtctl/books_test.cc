@@ -52,6 +52,19 @@ TEST(Books, ADropWithoutAReasonShows) {
   EXPECT_EQ(Names{"shard 0, drops"}, wrong(node));
 }
 
+// What a port had counted that is gone stands in the shards' counters still.
+TEST(Books, RemovedPortsCount) {
+  auto node = sample_node();
+  auto& shard = *node.mutable_shards(0);
+  shard.set_accepted(shard.accepted() + 5);
+  shard.set_acked(shard.acked() + 5);
+  EXPECT_EQ((Names{"node, packets in", "node, packets out"}), wrong(node));
+  node.mutable_removed()->set_ports(1);
+  node.mutable_removed()->set_packets_in(5);
+  node.mutable_removed()->set_packets_acked(5);
+  EXPECT_EQ(Names{}, wrong(node));
+}
+
 TEST(Books, LinksAndShardsMustTellTheSame) {
   auto node = sample_node();
   auto& shard = *node.mutable_shards(0);

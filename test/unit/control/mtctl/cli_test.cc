@@ -305,6 +305,42 @@ TEST_F(Mtctl, BalancesTheWorkers) {
   EXPECT_THAT(run_it({"-j", "workers", "balance"}).out, HasSubstr("\"busiest_after_ppm\":520000"));
 }
 
+TEST_F(Mtctl, ReloadSaysWhatCameAndWent) {
+  daemon_.target.reloaded.set_routes(4);
+  EXPECT_EQ("no port was added or removed in the file\n4 routes are in force\n",
+            run_it({"reload"}).out);
+  EXPECT_FALSE(daemon_.target.calls.take().reload().dry_run());
+  auto& told = daemon_.target.reloaded;
+  told.add_warnings("a.textproto:3:1: hop_limit is 3");
+  auto& added = *told.add_added();
+  added.set_port(7);
+  added.set_name("t7");
+  auto& removed = *told.add_removed();
+  removed.set_port(2);
+  removed.set_name("old");
+  *told.add_leaving() = removed;
+  EXPECT_EQ(
+      "warning: a.textproto:3:1: hop_limit is 3\n"
+      "port 2 (old) removed\n"
+      "port 7 (t7) added\n"
+      "port 2 (old) is leaving still: packets that came in on it wait on other links (mtctl show "
+      "links)\n"
+      "4 routes are in force\n",
+      run_it({"reload"}).out);
+  daemon_.target.calls.take();
+  told.clear_leaving();
+  told.clear_warnings();
+  EXPECT_EQ(
+      "port 2 (old) would be removed\nport 7 (t7) would be added\n4 routes would be in force\n",
+      run_it({"reload", "--dry-run"}).out);
+  EXPECT_TRUE(daemon_.target.calls.take().reload().dry_run());
+  EXPECT_THAT(run_it({"-j", "reload"}).out, HasSubstr("\"added\":[{\"port\":7,\"name\":\"t7\"}]"));
+  daemon_.target.fail = "n.textproto:1:1: node is missing";
+  const auto ran = run_it({"reload"});
+  EXPECT_EQ(1, ran.status);
+  EXPECT_THAT(ran.err, HasSubstr("n.textproto:1:1: node is missing"));
+}
+
 TEST_F(Mtctl, NamesThePortsThereAre) {
   const auto ran = run_it({"port", "up", "trunk9"});
   EXPECT_EQ(1, ran.status);

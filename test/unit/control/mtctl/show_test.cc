@@ -146,6 +146,15 @@ TEST(Show, Drops) {
       "shard 0          phy      no_buffer           1\n",
       show_drops(sample_node(), false));
   EXPECT_EQ("nothing was dropped\n", show_drops({}, false));
+  mtlink::control::NodeState node;
+  auto& drop = *node.mutable_removed()->add_drops();
+  drop.set_layer("link");
+  drop.set_name("duplicate");
+  drop.set_count(3);
+  EXPECT_EQ(
+      "WHERE          LAYER  REASON     COUNT\n"
+      "removed ports  link   duplicate      3\n",
+      show_drops(node, false));
 }
 
 TEST(Show, Workers) {

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "control/target.h"
+#include "network/route_table.h"
+#include "phy/dpdk/mbuf_pool.h"
+#include "runtime/clock.h"
+#include "switch/config/change_plan.h"
+#include "switch/config/node_config.h"
+#include "switch/log.h"
+#include "switch/media/media.h"
+#include "switch/node_host.h"
+
+namespace mtl::switchd {
+
+/// Gives a running node the ports and routes that its configuration file has now (`mtctl reload`).
+///
+/// First everything that can fail: the file is checked whole, compared with what runs, buffers for
+/// the new ports are made and their devices opened; an error leaves the node as it was. Then the
+/// ports are added, the routes published, and, when every worker goes by these, the links of the
+/// ports that go are closed, their devices with them. What came in on such a port may still wait on
+/// other links: until it is gone the port is leaving, its number nobody else's, its buffers kept.
+///
+/// A port that is added has a pool of its own, so that credits stand for buffers that exist; the
+/// pool goes with the port. Those from the start share one, which stays.
+///
+/// On the control thread; knows no event loop: whoever owns it calls tick() when due.
+class Reload {
+ public:
+  /// The file is read by this.
+  using Load = std::function<Result<Plan>()>;
+  struct Parts {
+    Plan& plan;  ///< of the running node, with a place for each number that a port may get
+    Load load;
+    NodeHost& host;
+    Media& media;
+    const runtime::Clock& clock;
+    Log& log;
+    /// Puts a route table in force; the function is called when all workers go by it.
+    std::function<void(network::RouteTable, std::function<void()>)> publish;
+    /// Which share of its time a worker is busy.
+    std::function<double(std::size_t)> busy;
+    /// The plan has other ports of these numbers.
+    std::function<void(const std::vector<PortId>&)> ports_changed;
+    /// A slot is no more: whoever holds it is told.
+    std::function<void(PortId)> end_slot;
+    /// next_deadline() may have come nearer.
+    std::function<void()> rearm;
+    std::size_t buffers = 0;  ///< of the node's pools, without those of ports that were added
+  };
+
+  /// What the parts refer to outlives it, but for the destructor, which is to come last: then all
+  /// buffers are back.
+  explicit Reload(Parts parts) : parts_(std::move(parts)) {}
+  Reload(const Reload&) = delete;
+  Reload& operator=(const Reload&) = delete;
+
+  void reload(const mtlink::control::Reload& call,
+              control::Answer<mtlink::control::Reloaded> answer);
+  /// What a port waits for that is being removed; empty: it is not.
+  std::string leaving(PortId port) const;
+  /// The pools of ports that were added.
+  std::vector<phy::MbufPool*> pools() const;
+
+  void tick(Time now);
+  /// kNever: never.
+  Time next_deadline(Time now) const;
+
+ private:
+  /// Ports that share a pool, or had it.
+  struct Pool {
+    std::vector<PortId> ports;  ///< empty: it goes when it is whole
+    std::unique_ptr<phy::MbufPool> pool;
+  };
+  /// A port on its way out.
+  struct Leaving {
+    PortId port;
+    bool closed = false;  ///< its device is closed
+    bool asked = false;   ///< a worker has been asked whether it is settled
+  };
+  struct Run;
+
+  Result<void> check_leaving(const Plan& next, const PlanChange& change) const;
+  Result<void> open(Run& run);
+  Result<phy::MbufPool*> make_pool(const Plan& next, const std::vector<PortId>& ports,
+                                   std::uint32_t room);
+  void forget_pools(const std::vector<PortId>& ports);
+  void take_over(Run& run);
+  void add_ports(const std::shared_ptr<Run>& run);
+  void publish(const std::shared_ptr<Run>& run);
+  void close_links(const std::shared_ptr<Run>& run);
+  void wait_for_close(const std::shared_ptr<Run>& run);
+  void detach(const std::shared_ptr<Run>& run);
+  void close_devices(const std::shared_ptr<Run>& run);
+  void look_whether_settled();
+  void gone(PortId port);
+  void end_if_done(Time now);
+  std::size_t buffers() const;
+
+  Parts parts_;
+  std::vector<Pool> pools_;
+  std::vector<Leaving> leaving_;
+  std::shared_ptr<Run> run_;  ///< under way
+  Time looked_{};  ///< at the last tick(): however often it is asked when the next is due
+};
+
+}  // namespace mtl::switchd

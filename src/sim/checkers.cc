@@ -254,27 +254,27 @@ void Checkers::check_counters(const NodeHost& node, PortId port) {
   }
 }
 
-void Checkers::tally(const NodeHost& node) {
-  for (std::size_t i = 0; i < node.slots().size(); ++i) {
-    const PortId port(static_cast<std::uint16_t>(i));
-    const link::Counters& c = node.link(port)->counters();
-    summary_.frame_hops += node.slot(port).given;
-    summary_.ups += c.ups.get();
-    summary_.replays += c.replays.get();
-    summary_.replay_timeouts += c.replay_timeouts.get();
-    summary_.polls += c.polls.get();
-    summary_.credit_stalls += c.credit_stalls.get();
-    summary_.held_discarded += c.held_discarded.get();
-    summary_.handed_back += c.packets_back.get();
-    if (node.node().place(port).trunk != nullptr) {
-      summary_.lane_handed_back += c.packets_back.get();
-    }
-    summary_.nacks += c.frames_out[static_cast<std::size_t>(link::Kind::kNack)].get();
-    for (std::size_t r = 0; r < summary_.downs.size(); ++r) summary_.downs[r] += c.downs[r].get();
-    for (std::size_t d = 0; d < summary_.drops.size(); ++d) {
-      summary_.drops[d] += c.drops.get(static_cast<Drop>(d));
-    }
+void Checkers::tally(const NodeHost& node, PortId port) {
+  const link::Counters& c = node.link(port)->counters();
+  summary_.frame_hops += node.slot(port).given;
+  summary_.ups += c.ups.get();
+  summary_.replays += c.replays.get();
+  summary_.replay_timeouts += c.replay_timeouts.get();
+  summary_.polls += c.polls.get();
+  summary_.credit_stalls += c.credit_stalls.get();
+  summary_.held_discarded += c.held_discarded.get();
+  summary_.handed_back += c.packets_back.get();
+  if (node.node().place(port).trunk != nullptr) {
+    summary_.lane_handed_back += c.packets_back.get();
   }
+  summary_.nacks += c.frames_out[static_cast<std::size_t>(link::Kind::kNack)].get();
+  for (std::size_t r = 0; r < summary_.downs.size(); ++r) summary_.downs[r] += c.downs[r].get();
+  for (std::size_t d = 0; d < summary_.drops.size(); ++d) {
+    summary_.drops[d] += c.drops.get(static_cast<Drop>(d));
+  }
+}
+
+void Checkers::tally(const NodeHost& node) {
   for (const network::Trunk& trunk : node.node().trunks()) {
     summary_.lane_moves += trunk.moves();
     summary_.lane_forced += trunk.forced_moves();
@@ -296,9 +296,19 @@ void Checkers::tally(const NodeHost& node) {
 
 void Checkers::retiring(const NodeHost& node) {
   for (std::size_t i = 0; i < node.slots().size(); ++i) {
-    check_counters(node, PortId(static_cast<std::uint16_t>(i)));
+    const PortId port(static_cast<std::uint16_t>(i));
+    if (node.link(port) == nullptr) continue;  // removed; it has been retired
+    check_counters(node, port);
+    tally(node, port);
   }
   tally(node);
+  ++epoch_;
+}
+
+void Checkers::retiring(const NodeHost& node, PortId port) {
+  check_counters(node, port);
+  tally(node, port);
+  ++summary_.replaced;
   ++epoch_;
 }
 

@@ -60,6 +60,7 @@ class Checkers final : public FabricWatcher {
   void link_changed(PortRef at) override;
   void settled(const ShardHost& shard) override;
   void retiring(const NodeHost& node) override;
+  void retiring(const NodeHost& node, PortId port) override;
   void broken(std::string_view check, std::string text) override;
 
  private:
@@ -78,6 +79,7 @@ class Checkers final : public FabricWatcher {
   bool plausible(Drop reason, PacketNumber number, std::uint32_t node) const;
   void check_counters(const NodeHost& node, PortId port);
   void tally(const NodeHost& node);
+  void tally(const NodeHost& node, PortId port);
 
   EventLog& log_;
   Violations violations_;

@@ -310,6 +310,24 @@ void draw_faults(Draw& draw, const Style& style, Random random) {
   draw.traffic.bad_crc_ppm = random.chance(300'000) ? 10'000 : 0;
 }
 
+void draw_replacements(Draw& draw, Random random) {
+  const auto end = static_cast<std::uint64_t>(nanos(draw.faults_end));
+  for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
+    const network::NodeConfig& node = draw.plan.nodes[n].config;
+    if (random.chance(600'000)) continue;
+    const std::uint64_t count = random.log_between(1, 4);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      Replacement replacement;
+      replacement.at = Time(Duration(static_cast<std::int64_t>(random.below(end))));
+      replacement.node = n;
+      replacement.port = PortId(static_cast<std::uint16_t>(random.below(node.ports.size())));
+      replacement.shard = ShardId(static_cast<std::uint8_t>(random.below(node.shards)));
+      replacement.rest = draw_duration(random, Duration(1), milliseconds(50));
+      draw.replacements.push_back(replacement);
+    }
+  }
+}
+
 void draw_moves(Draw& draw, Random random) {
   const auto end = static_cast<std::uint64_t>(nanos(draw.faults_end));
   for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
@@ -350,6 +368,7 @@ Draw draw_run(Kind kind, const Random& seed, bool faults) {
   draw.faults_end = Time(milliseconds(5));
   if (faults) draw_faults(draw, style, seed.stream("faults"));
   draw_moves(draw, seed.stream("moves"));
+  draw_replacements(draw, seed.stream("replacements"));
   draw_traffic(draw, style, seed.stream("traffic"));
   Random random = seed.stream("rest");
   draw.traffic.echo_ppm = random.chance(300'000) ? 50'000 : 0;

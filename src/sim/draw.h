@@ -34,6 +34,15 @@ struct Fault {
   phy::ImpairmentConfig impairment;
 };
 
+/// A port that is removed from its node, and another one of its number added a while later.
+struct Replacement {
+  Time at{};
+  std::uint32_t node = 0;
+  PortId port;
+  ShardId shard;
+  Duration rest{0};
+};
+
 /// Ports that are moved to another shard of their node: no fault, and nobody is to notice.
 struct Move {
   Time at{};
@@ -65,6 +74,7 @@ struct Draw {
   Traffic traffic;
   std::vector<Fault> faults;
   std::vector<Move> moves;
+  std::vector<Replacement> replacements;
   phy::ImpairmentConfig background;  ///< of all wires, both ways, while the faults last
   Time faults_end{};
   Order order = Order::kUnchangedPaths;

@@ -148,6 +148,10 @@ std::string Fabric::dump() const {
     }
     for (std::size_t i = 0; i < node->slots().size(); ++i) {
       const PortId port(static_cast<std::uint16_t>(i));
+      if (node->link(port) == nullptr) {
+        text += fmt::format("node {} port {}: removed\n", node->index(), port.value());
+        continue;
+      }
       const link::Link& link = *node->link(port);
       bool idle = link.usable() && link.queued() == 0 && link.unacknowledged() == 0;
       for (std::uint8_t v = 0; v < kVcs; ++v) idle = idle && link.occupied(Vc{v}) == 0;

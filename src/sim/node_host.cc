@@ -16,9 +16,14 @@ namespace {
 constexpr std::uint64_t kTimers = 0;
 constexpr std::uint64_t kRings = 1;
 constexpr std::uint64_t kConsume = 2;  // | slot << 2 | life << 34
-constexpr std::uint64_t kTake = 0;     // steps of a move, | shard << 2 | life << 16
+// Steps of a move, | shard << 3 | life << 16.
+constexpr std::uint64_t kTake = 0;
 constexpr std::uint64_t kTakeIn = 1;
 constexpr std::uint64_t kPut = 2;
+constexpr std::uint64_t kLook = 3;  // of a replacement, of no shard
+constexpr std::uint64_t kAdd = 4;
+// Between two looks at whether a port is settled.
+constexpr Duration kLookAgain = std::chrono::microseconds(500);
 // Buffers beyond the capacity: a frame being looked at while every credit is out.
 constexpr std::uint32_t kReceiveReserve = 4;
 // A restarted node does not know its last epoch and would meet it again in one of 254 cases; what
@@ -435,6 +440,7 @@ void NodeHost::halt() {
   for (const auto& port : pools_) report_lost(port->pool());
   ++life_;  // the move that is under way comes to nothing
   moving_.clear();
+  replaced_.reset();
   for (Between& between : between_) between = {};
   for (const auto& shard : shards_) shard->halt();
   if (in_use() != 0) {
@@ -472,7 +478,8 @@ ShardHost* NodeHost::shard_of(PortId port) {
 
 void NodeHost::enable(PortId port, bool enabled, Time now) {
   ShardHost* const shard = shard_of(port);
-  if (shard == nullptr) return;  // put() sees to it
+  if (shard == nullptr) return;  // put() and add_again() see to it
+  if (enabled && replaced_ && replaced_->port == port) return;
   if (enabled) {
     shard->enable(port, now);
   } else {
@@ -489,6 +496,7 @@ void NodeHost::frame_in(PortId port, const Buffer& frame, Time now) {
     shard->frame_in(port, frame, now);
     return;
   }
+  if (replaced_ && replaced_->port == port) return;  // nobody listens
   const auto bytes = frame.bytes();
   between_[port.value()].frames.emplace_back(bytes.begin(), bytes.end());
 }
@@ -500,7 +508,7 @@ void NodeHost::room_again(PortId port, Time now) {
 // --- moves ---
 
 bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now) {
-  if (!running() || !moving_.empty()) return false;
+  if (!running() || !moving_.empty() || replaced_) return false;
   from_ = node_->owner(ports.front());
   if (from_ == to) return false;
   std::erase_if(ports, [this](PortId port) { return node_->owner(port) != from_; });
@@ -533,23 +541,29 @@ void NodeHost::step_later(std::uint64_t step, ShardId shard, Time now) {
   const auto longest = static_cast<std::uint64_t>(plan_.move_delay.count());
   const Duration delay(static_cast<std::int64_t>(random_.between(0, longest)));
   context_.queue.at(now + delay, *this,
-                    step | std::uint64_t{shard.value()} << 2 | std::uint64_t{life_} << 16);
+                    step | std::uint64_t{shard.value()} << 3 | std::uint64_t{life_} << 16);
 }
 
 void NodeHost::on_event(Time now, std::uint64_t what) {
   if (what >> 16 != life_) return;
-  switch (what & 3) {
+  switch (what & 7) {
     case kTake:
       take(now);
       to_take_in_ = shards_.size();
       for (const auto& shard : shards_) step_later(kTakeIn, shard->id(), now);
       break;
     case kTakeIn:
-      shards_[(what >> 2) & 0xFF]->take_in(now);
+      shards_[(what >> 3) & 0xFF]->take_in(now);
       if (--to_take_in_ == 0) step_later(kPut, to_, now);
       break;
-    default:
+    case kPut:
       put(now);
+      break;
+    case kLook:
+      look_whether_settled(now);
+      break;
+    default:
+      add_again(now);
   }
 }
 
@@ -582,7 +596,71 @@ void NodeHost::put(Time now) {
   }
 }
 
+// --- ports that are replaced ---
+
+bool NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
+  if (!running() || !moving_.empty() || replaced_) return false;
+  if (node_->place(port).trunk != nullptr) return false;
+  replaced_ = Replaced{port, shard, rest};
+  if (context_.log.on()) {
+    context_.log.line(now, fmt::format("node {} replaces port {}", index_, port.value()));
+  }
+  publish_routes();
+  shard_of(port)->disable(port, now);
+  context_.queue.at(now, *this, kLook | std::uint64_t{life_} << 16);
+  return true;
+}
+
+void NodeHost::look_whether_settled(Time now) {
+  const PortId port = replaced_->port;
+  ShardHost& shard = *shard_of(port);
+  if (!shard.shard().settled(port)) {
+    context_.queue.at(now + kLookAgain, *this, kLook | std::uint64_t{life_} << 16);
+    return;
+  }
+  context_.watcher.retiring(*this, port);
+  const std::vector<PortId> ports{port};
+  shard.take_links(ports, now);
+  network::PortConfig none;
+  none.shard = kNoShard;
+  node_->set_port(port, std::move(none));
+  context_.queue.at(now + replaced_->rest, *this, kAdd | std::uint64_t{life_} << 16);
+}
+
+void NodeHost::add_again(Time now) {
+  const PortId port = replaced_->port;
+  network::PortConfig config = plan_.config.ports[port.value()];
+  config.shard = replaced_->shard;
+  PortSlot& slot = slots_[port.value()];
+  slot.pulled.fill(0);
+  slot.given = 0;
+  node_->set_port(port, config);
+  std::vector<std::unique_ptr<link::Link>> links;
+  links.push_back(shards_[config.shard.value()]->make_link(config.link));
+  replaced_.reset();
+  shards_[config.shard.value()]->put_links(std::move(links), now);
+  publish_routes();
+  if (slot.carrier_lost == 0) set_carrier(port, true, now);
+  if (slot.enabled) enable(port, true, now);
+}
+
 void NodeHost::set_routes(const std::vector<network::Route>& routes) {
+  routes_ = routes;
+  publish_routes();
+}
+
+/// Without the hops to a port that is being replaced.
+void NodeHost::publish_routes() {
+  std::vector<network::Route> routes = routes_;
+  for (network::Route& route : routes) {
+    for (network::Tier& tier : route.tiers) {
+      std::erase_if(tier, [this](const network::NextHop& hop) {
+        return replaced_ && hop.port == replaced_->port;
+      });
+    }
+    std::erase_if(route.tiers, [](const network::Tier& tier) { return tier.empty(); });
+  }
+  std::erase_if(routes, [](const network::Route& route) { return route.tiers.empty(); });
   Result<network::RouteTable> built = network::RouteTable::build(routes, slots_.size());
   if (!built) {
     context_.watcher.broken("routes", built.error().message);

@@ -46,6 +46,8 @@ class FabricWatcher {
   virtual void settled(const ShardHost& shard) = 0;
   /// A node is about to be destroyed: its counters can be read for the last time.
   virtual void retiring(const NodeHost& node) = 0;
+  /// Likewise, of a port that is about to be removed.
+  virtual void retiring(const NodeHost& node, PortId port) = 0;
   /// A rule of the simulator's own was broken.
   virtual void broken(std::string_view check, std::string text) = 0;
 
@@ -121,6 +123,9 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   /// The steps of a move (network::Shard).
   std::vector<std::unique_ptr<link::Link>> take_links(std::span<const PortId> ports, Time now);
   void put_links(std::vector<std::unique_ptr<link::Link>> links, Time now);
+  std::unique_ptr<link::Link> make_link(const link::Config& config) {
+    return shard_->make_link(config);
+  }
   /// A buffer for submit(); nullptr when none is left.
   Buffer* take_own() { return own_pool_->take(); }
   /// As Shard::submit(); on kQueueFull the buffer goes back to the pool.
@@ -215,6 +220,12 @@ class NodeHost final : private EventTarget {
   /// node runs, no move is under way, and the first port is elsewhere.
   bool move(std::vector<PortId> ports, ShardId to, Time now);
 
+  /// Removes a port as a daemon does: it leaves the routes, its link is disabled, and when it is
+  /// settled it goes; `rest` later there is another one of its number, at shard `shard`. Does
+  /// nothing, and says so, unless the node runs, no port moves or is being replaced, and the port
+  /// is no lane of a trunk.
+  bool replace(PortId port, ShardId shard, Duration rest, Time now);
+
   /// Replaces the routes of the running node.
   void set_routes(const std::vector<network::Route>& routes);
 
@@ -224,7 +235,7 @@ class NodeHost final : private EventTarget {
   network::Node& node() { return *node_; }
   const network::Node& node() const { return *node_; }
   std::span<const std::unique_ptr<ShardHost>> shards() const { return shards_; }
-  /// The shard that has the port; nullptr while it is between two.
+  /// The shard that has the port; nullptr while it is between two, or there is none.
   ShardHost* shard_of(PortId port);
   /// What happens to a port of the running node; while it is between two shards, it waits.
   void enable(PortId port, bool enabled, Time now);
@@ -241,17 +252,20 @@ class NodeHost final : private EventTarget {
   /// The shard that is in a call, or nullptr: pools are for their own shard alone.
   ShardHost* active() const { return active_; }
   void set_active(ShardHost* shard) { active_ = shard; }
-  /// The link of a port while the node runs, else nullptr.
+  /// The link of a port while the node runs and has the port, else nullptr.
   const link::Link* link(PortId port) const;
 
  private:
-  // EventTarget: the next step of the move
+  // EventTarget: the next step of the move, or of the replacement
   void on_event(Time now, std::uint64_t what) override;
   void add_lanes(std::vector<PortId>& ports) const;
   void step_later(std::uint64_t step, ShardId shard, Time now);
   void report_lost(const CheckedPool& pool);
   void take(Time now);
   void put(Time now);
+  void publish_routes();
+  void look_whether_settled(Time now);
+  void add_again(Time now);
 
   std::uint32_t index_;
   NodePlan plan_;
@@ -272,6 +286,15 @@ class NodeHost final : private EventTarget {
   std::vector<Between> between_;  ///< by port
   std::size_t to_take_in_ = 0;    ///< shards that have not yet taken in what was passed to them
   std::uint32_t life_ = 0;        ///< counts ends: tells steps of an earlier life
+
+  // The port that is being replaced.
+  struct Replaced {
+    PortId port;
+    ShardId shard;
+    Duration rest{0};
+  };
+  std::optional<Replaced> replaced_;
+  std::vector<network::Route> routes_;  ///< as wanted, the replaced port's included
   std::unique_ptr<network::RouteTable> table_;
   std::unique_ptr<network::Node> node_;
   std::vector<std::unique_ptr<ShardHost>> shards_;

@@ -21,6 +21,7 @@ constexpr std::uint64_t kFaultBegins = std::uint64_t{1} << 32;
 constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
 constexpr std::uint64_t kSource = std::uint64_t{3} << 32;
 constexpr std::uint64_t kMove = std::uint64_t{4} << 32;
+constexpr std::uint64_t kReplace = std::uint64_t{5} << 32;
 // How long a fabric may take to come to rest once all is well, in virtual time: hundreds of times
 // what its slowest timers and its traffic need.
 constexpr Duration kPatience = seconds(30);
@@ -84,6 +85,9 @@ RunResult Run::run() {
     schedule(draw_.faults[i].at + draw_.faults[i].lasts, kFaultEnds | i);
   }
   for (std::size_t i = 0; i < draw_.moves.size(); ++i) schedule(draw_.moves[i].at, kMove | i);
+  for (std::size_t i = 0; i < draw_.replacements.size(); ++i) {
+    schedule(draw_.replacements[i].at, kReplace | i);
+  }
   for (std::uint32_t n = 0; n < left_.size(); ++n) {
     if (left_[n] != 0) schedule(draw_.traffic.start, kSource | n);
   }
@@ -130,6 +134,11 @@ void Run::on_event(Time now, std::uint64_t what) {
     case kMove:
       move(draw_.moves[index], now);
       break;
+    case kReplace: {
+      const Replacement& r = draw_.replacements[index];
+      fabric_->node(r.node).replace(r.port, r.shard, r.rest, now);
+      break;
+    }
     default:
       send_burst(index, now);
   }

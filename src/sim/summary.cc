@@ -34,6 +34,7 @@ constexpr std::pair<std::string_view, Field> kFields[] = {
     {"forwarded", &Summary::forwarded},
     {"between_shards", &Summary::between_shards},
     {"moves", &Summary::moves},
+    {"replaced", &Summary::replaced},
     {"marked", &Summary::marked},
     {"lane_moves", &Summary::lane_moves},
     {"lane_forced", &Summary::lane_forced},
@@ -75,7 +76,8 @@ constexpr std::string_view kNeeded[] = {"copies",
                                         "lane_handed_back",
                                         "ordered_across",
                                         "by_queue",
-                                        "moves"};
+                                        "moves",
+                                        "replaced"};
 constexpr std::string_view kNeededOfFabrics[] = {"forwarded", "marked"};
 constexpr Drop kNeededDrops[] = {Drop::kMalformed,  Drop::kBadHeaderCrc, Drop::kStale,
                                  Drop::kDuplicate,  Drop::kBadPacketCrc, Drop::kPoisoned,

@@ -258,11 +258,14 @@ void Daemon::Impl::make_target(std::size_t buffers) {
         target_->publish(std::move(table), std::move(done));
       },
       [this](std::size_t worker) { return target_->busy(worker); },
+      [this] { return target_->stuck(); },
       [this](const std::vector<PortId>& ports) { target_->ports_changed(ports); },
+      [this](PortId port) { event_log_.forget(port); },
       [this](PortId port) { server_->end_slot(port); }, [this] { rearm(); }, buffers});
   target_ = std::make_unique<NodeTarget>(
       NodeTarget::Parts{plan_, version_, *host_, *media_, clock_, [this] { return all_pools(); },
                         [this](PortId port) { return reload_->leaving(port); },
+                        [this] { return reload_->under_way(); },
                         [this](const mtlink::control::Reload& call,
                                control::Answer<mtlink::control::Reloaded> answer) {
                           reload_->reload(call, std::move(answer));
@@ -475,6 +478,7 @@ void Daemon::Impl::close_links() {
   };
   const auto end = std::chrono::steady_clock::now() + kCloseTime;
   const auto in_time = [end] { return std::chrono::steady_clock::now() < end; };
+  reload_->stop();
   host_->disable_all();
   bool drained = false;
   while (!drained && in_time()) {
@@ -563,7 +567,7 @@ Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Daemon::~Daemon() = default;
 
 Result<std::unique_ptr<Daemon>> Daemon::start(Plan plan, std::string version, Log& log,
-                                              std::function<Result<Plan>()> load) {
+                                              std::function<Result<Plan>(const Host&)> load) {
   auto impl = std::make_unique<Impl>(std::move(plan), std::move(version), log, std::move(load));
   if (auto started = impl->start(); !started) return started.error();
   return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));

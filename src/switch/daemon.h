@@ -23,7 +23,7 @@ class Daemon {
   /// behind. `log` outlives the daemon. `version` is told by the control API. `load` reads the
   /// configuration anew, when it is to be taken over while the daemon runs (Reload).
   static Result<std::unique_ptr<Daemon>> start(Plan plan, std::string version, Log& log,
-                                               std::function<Result<Plan>()> load);
+                                               std::function<Result<Plan>(const Host&)> load);
   /// Ends the workers as run() does, if they still run.
   ~Daemon();
   Daemon(const Daemon&) = delete;

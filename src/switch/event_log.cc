@@ -36,6 +36,14 @@ void EventLog::untold(PortId port, std::uint64_t count) {
   untold_[port.value()] = count;
 }
 
+void EventLog::forget(PortId port) {
+  const std::size_t p = port.value();
+  if (held_[p]) write(last_held_[p], limits_[p].take_suppressed() - 1);
+  held_[p] = false;
+  limits_[p] = LogLimit(kBurst, kInterval);
+  untold_said_[p] = untold_[p];
+}
+
 void EventLog::flush(Time now) {
   for (std::size_t port = 0; port < limits_.size(); ++port) {
     if (untold_[port] != untold_said_[port] && limits_[port].open(now)) {

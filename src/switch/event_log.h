@@ -18,6 +18,8 @@ class EventLog {
   void link(const Event& event);
   /// The link of `port` has changed `count` times in all without an event about it.
   void untold(PortId port, std::uint64_t count);
+  /// The port goes, its number and name with it: what was held back is told now.
+  void forget(PortId port);
   /// Tells of ports whose lines were held back and that are quiet now. About once a second.
   void flush(Time now);
 

@@ -164,14 +164,27 @@ ShardId NodeHost::holder(PortId port) const {
 
 /// By shard that passes, then by shard that takes in; nullptr from one to itself.
 struct NodeHost::Rings {
+  Rings() = default;
+  Rings(const Rings&) = delete;
+  Rings& operator=(const Rings&) = delete;
+  /// The node may end between the two steps.
+  ~Rings() {
+    Buffer* buffer = nullptr;
+    for (auto& of_one : rings) {
+      for (auto& ring : of_one) {
+        while (ring != nullptr && ring->pop(buffer)) give_back(buffer);
+      }
+    }
+  }
   std::vector<std::vector<std::unique_ptr<runtime::BufferRing>>> rings;
 };
 
 void NodeHost::make_room(std::size_t buffers, Done done) {
   // As before a move.
-  post_all([](ShardHost&, Time) {}, [this, buffers, done = std::move(done)] {
-    settled([this, buffers, done] { replace_rings(buffers, done); });
-  });
+  post_all([](ShardHost&, Time) {},
+           [this, buffers, done = std::move(done)] {
+             settled([this, buffers, done] { replace_rings(buffers, done); });
+           });
 }
 
 void NodeHost::replace_rings(std::size_t buffers, Done done) {

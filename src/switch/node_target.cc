@@ -155,7 +155,10 @@ void NodeTarget::fill(const std::vector<ShardReading>& readings, msg::NodeState&
   }
   std::sort(ports.begin(), ports.end(),
             [](const auto* a, const auto* b) { return a->port < b->port; });
-  for (const PortReading* port : ports) *out.add_ports() = port_state(*port, facts(port->port));
+  for (const PortReading* port : ports) {
+    if (!plan.ports[port->port.value()].present()) continue;  // gone since it was read
+    *out.add_ports() = port_state(*port, facts(port->port));
+  }
   *out.mutable_removed() = removed_state(readings, parts_.media.removed_drops());
   fill_trunks(readings, out);
   out.set_hop_choice(network::name(plan.node.hop_choice));
@@ -330,7 +333,9 @@ std::vector<PortId> NodeTarget::moved_with(PortId port) const {
   std::vector<PortId> out;
   const PortId first = parts_.plan.ports[port.value()].first_of_worker_group;
   for (const PortPlan& other : parts_.plan.ports) {
-    if (other.present() && other.first_of_worker_group == first) out.push_back(other.port);
+    // One that is leaving keeps its number, but perhaps not those of its group.
+    if (!other.present() || !parts_.leaving(other.port).empty()) continue;
+    if (other.first_of_worker_group == first) out.push_back(other.port);
   }
   return out;
 }
@@ -399,6 +404,14 @@ std::vector<PortGroup> NodeTarget::groups() const {
   return out;
 }
 
+std::vector<std::size_t> NodeTarget::stuck() const {
+  std::vector<std::size_t> out;
+  for (std::size_t w = 0; w < load_.stuck.size(); ++w) {
+    if (load_.stuck[w]) out.push_back(w);
+  }
+  return out;
+}
+
 std::vector<ShardId> NodeTarget::owners() const {
   std::vector<ShardId> out;
   for (const PortPlan& port : parts_.plan.ports) out.push_back(parts_.host.owner(port.port));
@@ -453,12 +466,11 @@ void NodeTarget::balance_workers(const msg::BalanceWorkers& call,
         Error{"the load has not been measured with the ports where they are now: try again in two "
               "seconds"});
   }
-  for (std::size_t w = 0; w < load_.stuck.size(); ++w) {
-    if (!load_.stuck[w]) continue;
+  if (const auto found = stuck(); !found.empty()) {
     return answer(Error{fmt::format(
         "worker {} ended no pass in the last second: nothing moves while a worker does not answer; "
         "look at the devices of its ports",
-        w)});
+        found.front())});
   }
   const auto told = std::make_shared<msg::Balanced>();
   told->set_interval_ns(static_cast<std::uint64_t>(load_.interval.count()));
@@ -543,10 +555,31 @@ void NodeTarget::set_measuring(const msg::SetMeasuring& call, control::Answer<vo
                        [answer = std::move(answer)] { answer(Result<void>()); });
 }
 
+/// Routes by a port that is being removed would keep its number from the next one.
+Result<void> NodeTarget::check_hops(const std::vector<network::Route>& routes) const {
+  for (const network::Route& route : routes) {
+    for (const network::Tier& tier : route.tiers) {
+      for (const network::NextHop& hop : tier) {
+        const std::string waits = parts_.leaving(hop.port);
+        if (waits.empty()) continue;
+        return Error{fmt::format("the route to node {} goes by port {}, which {}; leave it out",
+                                 route.dst.value(), hop.port.value(), waits)};
+      }
+    }
+  }
+  return {};
+}
+
 void NodeTarget::set_routes(const msg::SetRoutes& call, control::Answer<void> answer) {
+  if (parts_.reloading()) {
+    return answer(
+        Error{"a reload is under way, whose routes take the place of these: try again when it has "
+              "ended"});
+  }
   const auto routes =
       plan_routes(call.routes(), parts_.plan, parts_.host.tables().current().routes());
   if (!routes) return answer(routes.error());
+  if (auto checked = check_hops(*routes); !checked) return answer(checked.error());
   auto table = network::RouteTable::build(*routes, parts_.plan.ports.size());
   if (!table) return answer(table.error());
   const DeadlockCheck check = deadlock_check(parts_.plan, *routes);

@@ -31,6 +31,8 @@ class NodeTarget final : public control::Target {
     std::function<std::vector<phy::MbufPool*>()> pools;  ///< all of the node, for showing
     /// Of a port that is being removed, what it waits for; empty: it is not.
     std::function<std::string(PortId)> leaving;
+    /// Whether ports or routes of a new configuration are being put in place.
+    std::function<bool()> reloading;
     /// Reads the configuration file anew.
     std::function<void(const mtlink::control::Reload&, control::Answer<mtlink::control::Reloaded>)>
         reload;
@@ -67,6 +69,8 @@ class NodeTarget final : public control::Target {
 
   /// Which share of the last interval a worker was busy.
   double busy(std::size_t worker) const { return load_.workers[worker]; }
+  /// Workers that ended no pass in that interval and did not sleep.
+  std::vector<std::size_t> stuck() const;
   /// Replaces the routes; `done` when all workers go by them.
   void publish(network::RouteTable table, std::function<void()> done);
   /// The plan has other ports now: nothing is known of the former ones of these numbers.
@@ -101,6 +105,7 @@ class NodeTarget final : public control::Target {
   WorkCounts work_counts(Time now) const;
   void balance_now(Time now);
   void log_moved(const std::vector<PortId>& ports, ShardId from, ShardId to);
+  Result<void> check_hops(const std::vector<network::Route>& routes) const;
   Result<PortId> known_port(std::uint32_t port) const;
   Result<PortId> free_slot(const mtlink::control::ClaimSlot& call) const;
   mtlink::control::SlotGrant grant(PortId port) const;

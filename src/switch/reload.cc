@@ -22,10 +22,10 @@ using std::chrono::milliseconds;
 constexpr Duration kCloseTime = milliseconds(300);
 /// Until then the answer waits for ports that are leaving.
 constexpr Duration kAnswerTime = std::chrono::seconds(5);
-/// Between two looks at what a worker is to have done.
+/// Between two looks at what a worker is to have done, and at whether buffers are back; while
+/// nobody waits for an answer, the second.
 constexpr Duration kLookAgain = milliseconds(5);
-/// Likewise, at whether buffers are back.
-constexpr Duration kPoolInterval = std::chrono::seconds(1);
+constexpr Duration kLookLater = std::chrono::seconds(1);
 /// Workers that are as busy as one another to a tenth get ports by turns.
 constexpr double kBusyStep = 10;
 
@@ -47,6 +47,8 @@ struct Reload::Run {
   std::optional<network::RouteTable> table;
   control::Answer<msg::Reloaded> answer;
   msg::Reloaded told;
+  bool begun = false;      ///< from then on nothing fails
+  bool answered = false;   ///< before it was done
   std::size_t left = 0;    ///< commands that a step waits for
   bool closing = false;    ///< links say CLOSE
   bool asked = false;      ///< whether they have
@@ -89,8 +91,8 @@ Result<void> Reload::open(Run& run) {
   return opened;
 }
 
-Result<phy::MbufPool*> Reload::make_pool(const Plan& next, const std::vector<PortId>& ports,
-                                         std::uint32_t room) {
+phy::MbufPoolConfig Reload::pool_config(const Plan& next, const std::vector<PortId>& ports,
+                                        std::uint32_t room) const {
   const auto workers = static_cast<std::uint32_t>(parts_.host.workers());
   phy::MbufPoolConfig config;
   config.count = BufferPlan::kCache * workers;
@@ -98,7 +100,20 @@ Result<phy::MbufPool*> Reload::make_pool(const Plan& next, const std::vector<Por
   config.threads = workers;
   config.apart = !next.runtime.huge_pages;
   for (const PortId port : ports) config.count += next.ports[port.value()].buffers;
-  auto pool = phy::MbufPool::create(config);
+  return config;
+}
+
+/// As many as there can be with the ports that are added, before their pools are made.
+std::size_t Reload::most_buffers(const Run& run) const {
+  return std::accumulate(run.change.added.begin(), run.change.added.end(), buffers(),
+                         [&](std::size_t sum, PortId port) {
+                           return sum + phy::MbufPool::size(pool_config(run.next, {port}, 0));
+                         });
+}
+
+Result<phy::MbufPool*> Reload::make_pool(const Plan& next, const std::vector<PortId>& ports,
+                                         std::uint32_t room) {
+  auto pool = phy::MbufPool::create(pool_config(next, ports, room));
   if (!pool) return pool.error();
   pools_.push_back({ports, std::move(*pool)});
   return pools_.back().pool.get();
@@ -111,40 +126,111 @@ void Reload::forget_pools(const std::vector<PortId>& ports) {
       return std::find(ports.begin(), ports.end(), port) != ports.end();
     });
   }
-  std::erase_if(pools_, [](const Pool& pool) { return pool.ports.empty() && pool.pool->whole(); });
+  free_pools();
+}
+
+/// What every thread says of its share of the pools, one after another.
+struct Reload::Count {
+  std::vector<phy::MbufPool*> pools;
+  std::vector<std::uint64_t> free;
+};
+
+/// Frees the pools whose buffers are all back. A look from here, which may be wrong by what workers
+/// are just giving back, tells whether it is worth asking them.
+void Reload::free_pools() {
+  if (counting_) return;
+  const auto count = std::make_shared<Count>();
+  for (const Pool& pool : pools_) {
+    if (!pool.ports.empty() || pool.pool->free_buffers() < pool.pool->size()) continue;
+    count->pools.push_back(pool.pool.get());
+    count->free.push_back(pool.pool->in_common() + pool.pool->kept_by_me());
+  }
+  if (count->pools.empty()) return;
+  counting_ = true;
+  const auto each = std::make_shared<std::vector<Count>>(parts_.host.workers(), *count);
+  parts_.host.post_all(
+      [each](ShardHost& host, Time) {
+        Count& mine = (*each)[host.id().value()];
+        for (std::size_t i = 0; i < mine.pools.size(); ++i) {
+          mine.free[i] = mine.pools[i]->kept_by_me();
+        }
+      },
+      [this, count, each] {
+        for (const Count& one : *each) {
+          for (std::size_t i = 0; i < one.free.size(); ++i) count->free[i] += one.free[i];
+        }
+        free_whole(*count);
+      });
+}
+
+void Reload::free_whole(const Count& count) {
+  counting_ = false;
+  for (std::size_t i = 0; i < count.pools.size(); ++i) {
+    if (count.free[i] != count.pools[i]->size()) continue;
+    std::erase_if(pools_, [&](const Pool& pool) { return pool.pool.get() == count.pools[i]; });
+  }
+  parts_.rearm();
 }
 
 // --- the steps ---
 
+Result<void> Reload::prepare(Run& run) {
+  auto next = parts_.load(host_of(parts_.plan, this_host()));
+  if (!next) return next.error();
+  auto change = plan_change(parts_.plan, *next, parts_.host.tables().current().routes());
+  if (!change) return change.error();
+  if (auto free = check_leaving(*next, *change); !free) return free;
+  run.next = std::move(*next);
+  run.change = std::move(*change);
+  add_numbers(run.next, parts_.plan.ports.size());
+  auto table = network::RouteTable::build(run.next.routes, run.next.ports.size());
+  if (!table) return table.error();
+  run.table.emplace(std::move(*table));
+  run.told.set_routes(static_cast<std::uint32_t>(run.next.routes.size()));
+  for (const std::string& warning : run.next.warnings) run.told.add_warnings(warning);
+  add_ports_of(run.change.added, run.next, *run.told.mutable_added());
+  add_ports_of(run.change.removed, parts_.plan, *run.told.mutable_removed());
+  return Media::check(run.next, run.change.added);
+}
+
 void Reload::reload(const msg::Reload& call, control::Answer<msg::Reloaded> answer) {
   if (run_ != nullptr) return answer(Error{"a reload is under way: try again when it has ended"});
-  const auto refuse = [&](const Error& error) {
-    parts_.log.warning("reload refused", {{"error", error.message}});
-    answer(error);
-  };
   const auto run = std::make_shared<Run>();
-  auto next = parts_.load();
-  if (!next) return refuse(next.error());
-  auto change = plan_change(parts_.plan, *next, parts_.host.tables().current().routes());
-  if (!change) return refuse(change.error());
-  if (auto free = check_leaving(*next, *change); !free) return refuse(free.error());
-  run->next = std::move(*next);
-  run->change = std::move(*change);
-  add_numbers(run->next, parts_.plan.ports.size());
-  auto table = network::RouteTable::build(run->next.routes, run->next.ports.size());
-  if (!table) return refuse(table.error());
-  run->told.set_routes(static_cast<std::uint32_t>(run->next.routes.size()));
-  for (const std::string& warning : run->next.warnings) run->told.add_warnings(warning);
-  add_ports_of(run->change.added, run->next, *run->told.mutable_added());
-  add_ports_of(run->change.removed, parts_.plan, *run->told.mutable_removed());
-  if (call.dry_run()) return answer(run->told);
-  if (auto opened = open(*run); !opened) return refuse(opened.error());
-
-  run->table.emplace(std::move(*table));
   run->answer = std::move(answer);
+  auto prepared = prepare(*run);
+  if (call.dry_run()) {
+    return prepared ? run->answer(std::move(run->told)) : run->answer(prepared.error());
+  }
+  if (!prepared) return refuse(*run, prepared.error());
   run_ = run;
+  run->answer_by = parts_.clock.now() + kAnswerTime;
+  // Workers that do not answer are found before anything has changed.
+  parts_.host.make_room(most_buffers(*run), [this, run] { begin(run); });
+  parts_.rearm();
+}
+
+void Reload::refuse(Run& run, const Error& error) {
+  parts_.log.warning("reload refused", {{"error", error.message}});
+  run.answer(error);
+}
+
+/// Every worker has answered, and no port is between two of them: what opening devices takes on
+/// this thread keeps no link waiting.
+void Reload::begin(const std::shared_ptr<Run>& run) {
+  if (run_ != run) return;  // given up
+  if (auto opened = open(*run); !opened) {
+    run_ = nullptr;
+    return refuse(*run, opened.error());
+  }
+  run->begun = true;
+  run->answer_by = parts_.clock.now() + kAnswerTime;
   take_over(*run);
-  parts_.host.make_room(buffers(), [this, run] { add_ports(run); });
+  add_ports(run);
+}
+
+void Reload::stop() {
+  stopped_ = true;
+  if (run_ != nullptr && !run_->begun) run_ = nullptr;
 }
 
 /// From here on nothing fails.
@@ -179,10 +265,10 @@ void Reload::take_over(Run& run) {
   }
   for (const PortId id : run.change.removed) {
     leaving_.push_back({id});
-    parts_.log.info("port removed",
-                    {{"port", plan.ports[id.value()].name}, {"number", id.value()}});
+    parts_.log.info("port leaves", {{"port", plan.ports[id.value()].name}, {"number", id.value()}});
   }
   for (const std::string& warning : run.next.warnings) parts_.log.warning(warning);
+  plan.frames = std::move(run.next.frames);
   plan.file = std::move(run.next.file);
   plan.routes = std::move(run.next.routes);
   plan.peers = std::move(run.next.peers);
@@ -271,15 +357,26 @@ void Reload::detach(const std::shared_ptr<Run>& run) {
   }
 }
 
+/// What other workers passed on for the ports before they saw their links go is taken in before
+/// anybody asks whether the ports are settled.
 void Reload::close_devices(const std::shared_ptr<Run>& run) {
   parts_.media.remove(run->change.removed);
   for (const PortId id : run->change.removed) parts_.end_slot(id);
-  const auto& removed = run->change.removed;
+  parts_.host.post_all([](ShardHost&, Time) {},
+                       [this, run] {
+                         parts_.host.post_all([](ShardHost& host, Time now) { host.take_in(now); },
+                                              [this, run] { closed(*run); });
+                       });
+}
+
+void Reload::closed(Run& run) {
+  const auto& removed = run.change.removed;
   for (Leaving& going : leaving_) {
     if (std::find(removed.begin(), removed.end(), going.port) != removed.end()) going.closed = true;
   }
-  run->done = true;
+  run.done = true;
   look_whether_settled();
+  parts_.rearm();
 }
 
 void Reload::look_whether_settled() {
@@ -301,6 +398,9 @@ void Reload::look_whether_settled() {
 
 void Reload::gone(PortId id) {
   std::erase_if(leaving_, [id](const Leaving& going) { return going.port == id; });
+  parts_.port_gone(id);
+  parts_.log.info("port removed",
+                  {{"port", parts_.plan.ports[id.value()].name}, {"number", id.value()}});
   PortPlan none;
   none.port = none.first_on_device = none.first_of_worker_group = id;
   parts_.plan.ports[id.value()] = std::move(none);
@@ -316,10 +416,38 @@ void Reload::end_if_done(Time now) {
   if (run_ == nullptr || !run_->done) return;
   if (!leaving_.empty() && now < run_->answer_by) return;
   const std::shared_ptr<Run> run = std::exchange(run_, nullptr);
+  if (run->answered) return;
   std::vector<PortId> still;
   for (const Leaving& going : leaving_) still.push_back(going.port);
   add_ports_of(still, parts_.plan, *run->told.mutable_leaving());
   run->answer(std::move(run->told));
+}
+
+/// Whoever asked is told what the workers do not do.
+void Reload::give_up_waiting(Time now) {
+  if (run_ == nullptr || run_->done || run_->answered || now < run_->answer_by) return;
+  run_->answered = true;
+  if (run_->begun) {
+    const Error error{
+        fmt::format("the reload has begun, and waits for {}: it goes on when it answers; look at "
+                    "the devices of "
+                    "its ports, and mtctl show ports",
+                    silent_workers())};
+    parts_.log.warning("reload waits", {{"error", error.message}});
+    return run_->answer(error);
+  }
+  const std::shared_ptr<Run> run = std::exchange(run_, nullptr);
+  refuse(*run,
+         Error{fmt::format("{} did not answer for {} s, so nothing was changed: look at the "
+                           "devices of its ports, and try again",
+                           silent_workers(),
+                           std::chrono::duration_cast<std::chrono::seconds>(kAnswerTime).count())});
+}
+
+std::string Reload::silent_workers() const {
+  const std::vector<std::size_t> stuck = parts_.stuck();
+  if (stuck.empty()) return "a worker";
+  return fmt::format("worker{} {}", stuck.size() > 1 ? "s" : "", fmt::join(stuck, ", "));
 }
 
 // --- what is known, and time ---
@@ -344,24 +472,29 @@ std::size_t Reload::buffers() const {
                          [](std::size_t sum, const Pool& pool) { return sum + pool.pool->size(); });
 }
 
+Duration Reload::interval() const {
+  return run_ != nullptr && !run_->answered ? kLookAgain : kLookLater;
+}
+
 void Reload::tick(Time now) {
-  looked_ = now;
-  if (run_ != nullptr && run_->closing) wait_for_close(run_);
-  look_whether_settled();
-  forget_pools({});
+  if (stopped_) return;
+  if (now - looked_ >= interval()) {
+    looked_ = now;
+    if (run_ != nullptr && run_->closing) wait_for_close(run_);
+    look_whether_settled();
+    free_pools();
+  }
+  give_up_waiting(now);
   end_if_done(now);
 }
 
 Time Reload::next_deadline(Time now) const {
-  Time next = kNever;
-  if (run_ != nullptr && run_->closing && !run_->asked) next = looked_ + kLookAgain;
-  for (const Leaving& going : leaving_) {
-    if (going.closed && !going.asked) next = std::min(next, looked_ + kLookAgain);
-  }
-  for (const Pool& pool : pools_) {
-    if (pool.ports.empty()) next = std::min(next, looked_ + kPoolInterval);
-  }
-  if (run_ != nullptr && run_->done) next = std::min(next, run_->answer_by);
+  if (stopped_) return kNever;
+  bool looks = run_ != nullptr && run_->closing && !run_->asked;
+  for (const Leaving& going : leaving_) looks |= going.closed && !going.asked;
+  for (const Pool& pool : pools_) looks |= pool.ports.empty() && !counting_;
+  Time next = looks ? looked_ + interval() : kNever;
+  if (run_ != nullptr && !run_->answered) next = std::min(next, run_->answer_by);
   return std::max(next, now);
 }
 

@@ -21,8 +21,9 @@ sys.dont_write_bytecode = True
 import lab as labs  # noqa: E402  (found by the lines above)
 from lab import Lab, wait_until  # noqa: E402,F401  (wait_until: for the cases)
 
-# So that a switch that the machine does not run for seconds keeps its links; its slots' endpoints have it from there.
-PATIENT = "defaults { timers { dead_interval_us: 60000000 } }\n"
+# So that a switch that the machine does not run for seconds keeps its links, however often it is sent something again in
+# that time (replay_timeout may be 1 ms); its slots' endpoints have it from there.
+PATIENT = "defaults { timers { dead_interval_us: 60000000 replay_limit: 100000 } }\n"
 NAME = re.compile(r"mtltest-(\d+)-")
 
 

@@ -230,6 +230,10 @@ class Traffic(Reloads):
             again = self.refused(*self.base, self.trunks[0], self.slot, self.shape)
             self.assertIn("port 5 (slot5) cannot be added yet", again)
             self.assertIn("is being removed", self.first.ctl("port", "move", 5, 0, check=False).stderr)
+            routes = pathlib.Path(self.lab.directory) / "routes.textproto"
+            routes.write_text("routes { dst: 15 tiers { hops { port: 5 } } }\n")
+            set_routes = self.first.ctl("routes", "set", routes, check=False).stderr
+            self.assertIn("the route to node 15 goes by port 5, which is being removed", set_routes)
             # Other reloads go on.
             self.assertIn("port 6 (slot6) added", self.has(self.trunks[0], labs.slot(6, 16)))
             self.assert_books(self.first)
@@ -316,6 +320,18 @@ class Refusals(Reloads):
         self.assertIn("port 9 (slot9) would be added\n", would)
         self.assertIn("port 2 (t0) would be removed\n", would)
         self.assertEqual([0, 1, 2], self.numbers())
+        self.finish()
+
+    def test_an_interface_that_is_lost_keeps_nobody_from_another_port(self):
+        self.lab.veth(("sw1", "t0"), ("sw2", "t0"))
+        base = labs.port(2, "t0", 2)
+        self.has(base)
+        self.lab.run(["ip", "link", "delete", "t0"], ns="sw1")
+        wait_until("the loss is seen", lambda: self.first.port(2)["fault"])
+        self.assertIn("port 3 (slot3) added", self.has(base, labs.slot(3, 13)))
+        self.assertIn("port 3 (slot3) removed", self.has(base))
+        self.assertIn("port 2 (t0) removed", self.has())
+        self.assertIn('there is no interface "t0"', self.refused(*self.base, base))
         self.finish()
 
     def test_the_text_is_that_of_check(self):

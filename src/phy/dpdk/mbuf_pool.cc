@@ -32,12 +32,6 @@ static_assert(std::is_trivially_destructible_v<Buffer>);
 static_assert(RTE_PKTMBUF_HEADROOM >= kHeadroom);
 static_assert(kMaxMbufRoom == UINT16_MAX - RTE_PKTMBUF_HEADROOM);
 
-/// A thread's cache holds up to one and a half times its size before it flushes; others cannot take
-/// what lies there, so the pool has that much more.
-std::uint32_t total(const MbufPoolConfig& config) {
-  return config.count + config.threads * (kCache * 3 / 2);
-}
-
 struct FreePool {
   void operator()(rte_mempool* pool) const { rte_mempool_free(pool); }
 };
@@ -79,13 +73,19 @@ rte_mempool* create_apart(const char* name, std::uint32_t size, std::uint32_t ca
 
 }  // namespace
 
+// A thread's cache holds up to one and a half times its size before it flushes; others cannot take
+// what lies there, so the pool has that much more.
+std::uint32_t MbufPool::size(const MbufPoolConfig& config) {
+  return config.count + config.threads * (kCache * 3 / 2);
+}
+
 std::uint64_t MbufPool::memory(const MbufPoolConfig& config) {
   // Object header and trailer, mbuf, Buffer, data; each rounded to cache lines, and the free list.
   const std::uint64_t object = RTE_ALIGN_CEIL(
       std::uint64_t{64} + sizeof(rte_mbuf) + kPrivate + RTE_PKTMBUF_HEADROOM + config.room + 64,
       std::uint64_t{64});
   constexpr std::uint64_t kFixed = 2U << 20;  // caches of all lcores, pool header, page rounding
-  return total(config) * (object + sizeof(rte_stack_lf_elem)) + kFixed;
+  return size(config) * (object + sizeof(rte_stack_lf_elem)) + kFixed;
 }
 
 Result<std::unique_ptr<MbufPool>> MbufPool::create(const MbufPoolConfig& config) {
@@ -95,11 +95,12 @@ Result<std::unique_ptr<MbufPool>> MbufPool::create(const MbufPoolConfig& config)
                  std::to_string(kMaxMbufRoom) + " bytes"};
   static std::atomic<unsigned> serial{0};
   const std::string name = "mtl_pool_" + std::to_string(serial++);
-  const std::uint32_t size = total(config);
+  const std::uint32_t size = MbufPool::size(config);
   // DPDK refuses a cache of more than two thirds of the pool; total() is larger than that.
   const std::uint32_t cache = std::min(kCache, size * 2 / 3);
   const auto data_room = static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + config.room);
-  if (const std::uint64_t kib = available_kib(); config.apart && kib < memory(config) >> 10)
+  const std::uint64_t kib = config.apart ? available_kib() : 0;
+  if (kib > 0 && kib < memory(config) >> 10)
     return Error{"no memory for " + std::to_string(size) + " buffers of " +
                  std::to_string(config.room) + " bytes: they take " +
                  std::to_string((memory(config) >> 20) + 1) + " MiB and this machine has " +
@@ -108,6 +109,12 @@ Result<std::unique_ptr<MbufPool>> MbufPool::create(const MbufPoolConfig& config)
                              ? create_apart(name.c_str(), size, cache, data_room)
                              : rte_pktmbuf_pool_create_by_ops(name.c_str(), size, cache, kPrivate,
                                                               data_room, SOCKET_ID_ANY, kFreeList);
+  if (mempool == nullptr && config.apart)
+    return Error{
+        "no memory for " + std::to_string(size) + " buffers of " + std::to_string(config.room) +
+        " bytes (" + rte_strerror(rte_errno) +
+        "): each pool that is added takes some 1 MiB of what DPDK got at its start; restart, "
+        "which makes one pool for all, or configure fewer or smaller buffers"};
   if (mempool == nullptr)
     return Error{"no memory for " + std::to_string(size) + " buffers of " +
                  std::to_string(config.room) + " bytes (" + rte_strerror(rte_errno) +
@@ -187,6 +194,15 @@ std::uint32_t MbufPool::available() const {
 
 std::uint32_t MbufPool::free_buffers() const {
   return rte_mempool_avail_count(mempool_);
+}
+
+std::uint32_t MbufPool::in_common() const {
+  return rte_mempool_get_ops(mempool_->ops_index)->get_count(mempool_);
+}
+
+std::uint32_t MbufPool::kept_by_me() const {
+  const rte_mempool_cache* cache = rte_mempool_default_cache(mempool_, rte_lcore_id());
+  return cache == nullptr ? 0 : cache->len;
 }
 
 }  // namespace mtl::phy

@@ -36,8 +36,14 @@ class MbufPool final : public BufferPool {
   static Result<std::unique_ptr<MbufPool>> create(const MbufPoolConfig& config);
   /// Bytes of EAL memory that create() needs, for EalConfig::memory_mib (add up the pools).
   static std::uint64_t memory(const MbufPoolConfig& config);
-  /// Whether every buffer has come back, and no device reads one: the pool may go. Slow.
-  bool whole() const { return free_buffers() == size_; }
+  /// How many buffers create() makes.
+  static std::uint32_t size(const MbufPoolConfig& config);
+  /// Free buffers that no thread keeps for itself, and those that the calling one does. Where
+  /// nobody takes any more, the pool may go if in_common(), and after it the sum of what each
+  /// thread says of itself, make size(): a buffer goes from a thread to the common ones, never
+  /// back, so none is counted twice, and a thread is in no call of the pool while it counts.
+  std::uint32_t in_common() const;
+  std::uint32_t kept_by_me() const;
   /// Every buffer must be back, and every port that receives into the pool closed.
   ~MbufPool() override;
   MbufPool(const MbufPool&) = delete;
@@ -52,7 +58,8 @@ class MbufPool final : public BufferPool {
 
   /// Buffers in all, those for the threads' caches included.
   std::uint32_t size() const { return size_; }
-  /// Buffers that are free, wherever they lie. Slow: for tests and for show.
+  /// Buffers that are free, wherever they lie. Slow, and only about right while they are in use:
+  /// for tests and for show.
   std::uint32_t free_buffers() const;
 
   /// Makes the Buffer of a single-segment mbuf of this pool: its bytes are the mbuf's data.

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <variant>
 
 #include "switch/config/device_plan.h"
@@ -196,6 +197,15 @@ void ChangePlanner::check_routes(const std::vector<network::Route>& in_force) {
 }
 
 }  // namespace
+
+Host host_of(const Plan& running, Host host) {
+  host.longest_frame = [&running, ask = std::move(host.longest_frame)](
+                           const std::string& interface) -> Result<std::uint32_t> {
+    const auto known = running.frames.find(interface);
+    return known == running.frames.end() ? ask(interface) : known->second;
+  };
+  return host;
+}
 
 Result<PlanChange> plan_change(const Plan& running, const Plan& next,
                                const std::vector<network::Route>& in_force) {

@@ -15,6 +15,11 @@ struct PlanChange {
   std::vector<PortId> removed;  ///< likewise
 };
 
+/// `host` as a node sees it that runs with `running`: its interfaces carry what they did when it
+/// got them, though one be lost or changed by now; that is the business of its port, not of ports
+/// that come and go beside it. `running` outlives it.
+Host host_of(const Plan& running, Host host);
+
 /// What leads from `running` to `next`. Ports and slots come and go, and with them `routes` and
 /// `fabric` change; what else differs is refused, each by a line: "file:line:column: field is such;
 /// what to do". A port whose number stays is not changed either, a device that several ports share

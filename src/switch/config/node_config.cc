@@ -237,7 +237,18 @@ bool good_name(const std::string& name) {
 }
 
 Result<Plan> plan_node(const control::Located<NodeConfig>& file, const Host& host) {
-  return Planner(file, host).plan();
+  std::map<std::string, std::uint32_t> frames;
+  Host asked = host;
+  if (host.longest_frame) {
+    asked.longest_frame = [&](const std::string& interface) {
+      auto frame = host.longest_frame(interface);
+      if (frame) frames[interface] = *frame;
+      return frame;
+    };
+  }
+  auto plan = Planner(file, asked).plan();
+  if (plan) plan->frames = std::move(frames);
+  return plan;
 }
 
 Result<std::vector<network::Route>> plan_routes(const mtlink::config::Routes& routes,

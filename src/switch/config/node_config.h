@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -189,6 +190,8 @@ struct TrunkPlan {
 
 /// A checked configuration, everything decided.
 struct Plan {
+  /// Host::longest_frame of the interfaces that it was asked for.
+  std::map<std::string, std::uint32_t> frames;
   control::Located<mtlink::config::NodeConfig> file;  ///< what it was made of
   std::string name;
   network::NodeConfig node;     ///< link.mac is set for ports whose PortPlan::mac is

@@ -158,6 +158,20 @@ Result<void> Media::add_port(const Plan& plan, PortId id, const PoolOf& pool_of)
   return {};
 }
 
+Result<void> Media::check(const Plan& plan, const std::vector<PortId>& ports) {
+  for (const PortId id : ports) {
+    const PortPlan& port = plan.ports[id.value()];
+    if (port.first_on_device != id || std::holds_alternative<SlotDevice>(port.device) ||
+        std::holds_alternative<MemifDevice>(port.device)) {
+      continue;
+    }
+    if (auto checked = make_media_device(plan, id)->check(); !checked) {
+      return at_port(port, checked.error());
+    }
+  }
+  return {};
+}
+
 void Media::remove(const std::vector<PortId>& ports) {
   // The first on a device, which is the lowest, goes last.
   for (auto id = ports.rbegin(); id != ports.rend(); ++id) {

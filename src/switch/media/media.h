@@ -41,6 +41,8 @@ class Media {
   /// Checks and opens the devices of further ports of `plan`, all that are on these devices; the
   /// others go on. After an error, whose text is that of check() and open(), none of them is there.
   Result<void> add(const Plan& plan, const std::vector<PortId>& ports, const PoolOf& pool_of);
+  /// Only looks whether they could be opened; `plan` as for add().
+  static Result<void> check(const Plan& plan, const std::vector<PortId>& ports);
   /// Closes the devices of these ports (ascending), all that are on them: their workers have let go
   /// of them.
   void remove(const std::vector<PortId>& ports);

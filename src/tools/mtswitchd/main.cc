@@ -36,10 +36,10 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
-Result<mtl::switchd::Plan> plan(const Options& options) {
+Result<mtl::switchd::Plan> plan(const Options& options, const mtl::switchd::Host& host) {
   const auto file = mtl::control::load<mtlink::config::NodeConfig>(options.config);
   if (!file) return file.error();
-  return mtl::switchd::plan_node(*file, mtl::switchd::this_host());
+  return mtl::switchd::plan_node(*file, host);
 }
 
 LogStyle style(const Options& options, const mtl::switchd::Plan& plan) {
@@ -51,7 +51,7 @@ LogStyle style(const Options& options, const mtl::switchd::Plan& plan) {
 int run(const Options& options) {
   const auto level = mtl::switchd::parse_log_level(options.log_level);
   if (!level) return fail(kBadConfig, level.error().message);
-  auto planned = plan(options);
+  auto planned = plan(options, mtl::switchd::this_host());
   if (!planned) return fail(kBadConfig, planned.error().message);
   if (options.check) {
     fmt::print("{}", mtl::switchd::describe(*planned));
@@ -60,8 +60,9 @@ int run(const Options& options) {
     return kOk;
   }
   mtl::switchd::Log log(style(options, *planned), *level);
-  auto daemon = mtl::switchd::Daemon::start(std::move(*planned), MTLINK_VERSION, log,
-                                            [&options] { return plan(options); });
+  auto daemon = mtl::switchd::Daemon::start(
+      std::move(*planned), MTLINK_VERSION, log,
+      [&options](const mtl::switchd::Host& host) { return plan(options, host); });
   if (!daemon) {
     log.error(daemon.error().message);
     return kFailed;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/heap_pool.h"
@@ -55,6 +56,20 @@ TEST(MbufPool, GivesFreshBuffersWithHeadroomAndRoom) {
   for (Buffer* each : taken) give_back(each);
 }
 
+// A thread without a cache gives to the common ones.
+TEST(MbufPool, CountsWhatIsInCommonAndWhatAThreadKeeps) {
+  const auto pool = make({.count = 100, .threads = 2});
+  EXPECT_EQ(pool->size(), MbufPool::size({.count = 100, .threads = 2}));
+  Buffer* const buffer = pool->take();
+  EXPECT_EQ(pool->in_common() + pool->kept_by_me(), pool->size() - 1);
+  std::thread([&] {
+    EXPECT_EQ(pool->kept_by_me(), 0u);
+    give_back(buffer);
+    EXPECT_EQ(pool->kept_by_me(), 0u);
+  }).join();
+  EXPECT_EQ(pool->in_common() + pool->kept_by_me(), pool->size());
+}
+
 /// Bytes of this process that are mapped.
 std::uint64_t mapped() {
   std::ifstream file("/proc/self/statm");
@@ -83,9 +98,9 @@ TEST(MbufPool, APoolApartLiesInMemoryThatItGivesBack) {
   for (std::size_t i = 0; i < taken.size(); ++i) {
     ASSERT_EQ(taken[i]->data[8999], static_cast<std::byte>(i)) << "another's memory";
   }
-  EXPECT_FALSE(pool->whole());
+  EXPECT_FALSE((pool->free_buffers() == pool->size()));
   for (Buffer* buffer : taken) give_back(buffer);
-  EXPECT_TRUE(pool->whole());
+  EXPECT_TRUE((pool->free_buffers() == pool->size()));
   pool.reset();
   EXPECT_LT(mapped(), before + (1U << 20));
 }

@@ -63,8 +63,8 @@ TEST(Load, AWorkerThatNeitherEndsAPassNorSleepsIsStuck) {
 TEST(Load, ANumberOfNobodyHasNone) {
   WorkCounts before, after;
   after.at = Time(seconds(1));
-  before.busy_ticks = {0};
-  after.busy_ticks = {500};
+  before.workers = {{0, 0, false}};
+  after.workers = {{500, 1, false}};
   before.ports = {{0, 0}, {0, 0}};
   after.ports = {{3, 300}, {1, 100}};  // removed in the interval
   EXPECT_EQ(load_between(before, after, {kNoShard, k0}, 1000).ports, (std::vector<double>{0, 0.5}));

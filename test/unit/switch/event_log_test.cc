@@ -83,5 +83,28 @@ TEST(EventLog, SaysThatALinkChangesTooOftenToTell) {
   EXPECT_EQ(said[1], what + " port=p0 number=0 left_out=100");
 }
 
+// The number may be another port's by the time that the line would be due.
+TEST(EventLog, WhatWasHeldBackOfAPortThatGoesIsToldUnderItsName) {
+  Plan plan = one_port();
+  Log log(LogStyle::kText, LogLevel::kInfo);
+  EventLog events(plan, log);
+  const Time now{seconds(100)};
+  CaptureStderr();
+  for (int i = 0; i < 12; ++i) events.link(down(now));
+  EXPECT_EQ(lines(GetCapturedStderr(), "link down").size(), 10U);
+  CaptureStderr();
+  events.forget(kPort);
+  const auto last = lines(GetCapturedStderr(), "link down");
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0], "link down port=p0 number=0 reason=peer_close left_out=1");
+  plan.ports[0].name = "other";
+  CaptureStderr();
+  events.link(down(now + seconds(1)));
+  events.flush(now + seconds(30));
+  const auto next = lines(GetCapturedStderr(), "link down");
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0], "link down port=other number=0 reason=peer_close");
+}
+
 }  // namespace
 }  // namespace mtl::switchd

@@ -49,6 +49,19 @@ std::string error(const std::string& from, const std::string& to) {
   return changed ? "(no error)" : changed.error().message;
 }
 
+// A cable pulled out of one port is no reason to refuse another one.
+TEST(PlanChange, AnInterfaceThatIsLostStaysWhatItWasForThePortThatHasIt) {
+  const Plan running = plan(node(slot(0, 5) + on(1, "va")));
+  Host now;
+  now.longest_frame = [](const std::string& interface) -> Result<std::uint32_t> {
+    return Error{"there is no interface " + interface};
+  };
+  const Host host = host_of(running, now);
+  ASSERT_TRUE(host.longest_frame("va"));
+  EXPECT_EQ(*host.longest_frame("va"), 1514U);
+  EXPECT_FALSE(host.longest_frame("vb"));
+}
+
 TEST(PlanChange, PortsAndSlotsComeAndGo) {
   const auto changed = change(slot(0, 5) + on(1, "va") + slot(2, 6),
                               slot(7, 8) + slot(0, 5) + on(4, "vb") + on(3, "vc"));

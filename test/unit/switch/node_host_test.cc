@@ -992,6 +992,35 @@ TEST_F(NodeHostMovesStepByStep, WhatWasPassedToTheFormerOwnerIsAheadOfWhatIsPass
   EXPECT_EQ(steps_back(2), 0u);
 }
 
+// Rings between workers that are replaced: what waits in the former one is ahead of what is passed
+// by the next.
+TEST_F(NodeHostMovesStepByStep, WhatWaitsInARingThatIsReplacedIsAheadOfWhatFollows) {
+  constexpr std::uint32_t kOlder = 300;  // two passes take in 128
+  constexpr std::uint32_t kNewer = 10;
+  StandingStill before(fabric, 1);
+  before.until_it_does();
+  bool done = false;
+  fabric.host->make_room(1U << 20, [&] { done = true; });
+  StandingStill answered(fabric, 1);
+  before.go_on();
+  answered.until_it_does();
+  fabric.busy_elsewhere = true;
+  fabric.send(3, 2, kOlder);
+  while (fabric.ask(2).counters.passed_out.get() < kOlder) std::this_thread::yield();
+  fabric.busy_elsewhere = false;
+  fabric.turns({0, 2});  // all have answered: both pass by the new rings
+  StandingStill passed_by(fabric, 1);
+  fabric.send(3, 2, kNewer, kOlder + 1);
+  while (fabric.ask(2).counters.passed_out.get() < kOlder + kNewer) std::this_thread::yield();
+  answered.go_on();
+  passed_by.until_it_does();
+  fabric.turns({0, 2});  // 1 is asked to read the new ones
+  EXPECT_LT(fabric.node(2).delivered_count, kOlder) << "nothing waits any more";
+  passed_by.go_on();
+  fabric.until([&] { return done && fabric.node(2).delivered_count == kOlder + kNewer; });
+  EXPECT_EQ(steps_back(2), 0u);
+}
+
 // Step 3: what came in on the port is ahead of what will. Worker 2 takes from 0 before it takes
 // from 1.
 TEST_F(NodeHostMovesStepByStep, WhatThePortReceivedBeforeIsAheadOfWhatItReceivesAfter) {

@@ -177,8 +177,11 @@ TEST_F(ReloadTest, AWorkerThatStopsInTheMiddleIsNamedAndTheRestComesLater) {
   start_workers();
   std::atomic<bool> go{false};
   changed = [&] {
-    host_->post(
-        ShardId(1), [&](ShardHost&, Time) { while (!go) std::this_thread::yield(); }, {});
+    host_->post(ShardId(1),
+                [&](ShardHost&, Time) {
+                  while (!go) std::this_thread::yield();
+                },
+                {});
     changed = nullptr;
   };
   ask(kSlot0 + kSlot7);

@@ -60,8 +60,10 @@ struct BalanceRule {
   double better;  ///< and the busier of the two is that much less busy afterwards
 };
 /// Of its own accord, every few seconds: rarely, and never to and fro, as a move must gain more
-/// than what loads differ by from one interval to the next.
-inline constexpr BalanceRule kSteadyRule{0.8, 0.3, 0.1};
+/// than what loads differ by from one interval to the next. `busy`: RuntimePlan::balance_load.
+constexpr BalanceRule steady_rule(double busy) {
+  return {busy, 0.3, 0.1};
+}
 /// When the operator asks for it.
 inline constexpr BalanceRule kAskedRule{0, 0.1, 0.05};
 

@@ -437,7 +437,7 @@ void NodeTarget::balance_now(Time now) {
   if (balancing_ || now - balanced_ < kBalanceInterval) return;
   balanced_ = now;
   const std::vector<PortGroup> all = groups();
-  const auto move = best_move(load_, all, kSteadyRule);
+  const auto move = best_move(load_, all, steady_rule(parts_.plan.runtime.balance_load));
   if (!move) return;
   balancing_ = true;
   const std::vector<PortId> ports = all[move->group].ports;

@@ -98,6 +98,10 @@ void Planner::plan_workers() {
   out.workers = std::max<std::size_t>(out.cpus.size(), 1);
   out.poll = runtime.poll();
   out.balance = runtime.balance();
+  if (runtime.has_balance_load() &&
+      problems_.range("runtime.balance_load", runtime.balance_load(), 1, 99)) {
+    out.balance_load = runtime.balance_load() / 100.0;
+  }
   out.huge_pages = runtime.huge_pages();
   out.eal_args.assign(runtime.eal_args().begin(), runtime.eal_args().end());
   if (out.workers > kMaxWorkers) {

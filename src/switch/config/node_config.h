@@ -177,7 +177,8 @@ struct RuntimePlan {
       cpus;  ///< worker i is pinned to cpus[i]; empty: one worker, not pinned
   std::size_t workers = 1;
   bool poll = false;
-  bool balance = false;  ///< ports are moved to less busy workers
+  bool balance = false;       ///< ports are moved to less busy workers
+  double balance_load = 0.8;  ///< only from such as are busier than this, as a share
   bool huge_pages = false;
   std::uint32_t memory_mib = 0;  ///< for EAL without huge pages
   std::vector<std::string> eal_args;

@@ -80,11 +80,13 @@ TEST(Load, APortThatCountsFromTheBeginningAgainHasNone) {
   EXPECT_EQ(load_between(before, after, {k0, k0}, 1000).ports, (std::vector<double>{0, 0.5}));
 }
 
+constexpr BalanceRule kSteady = steady_rule(0.8);  // the default of docs/configuration.md
+
 TEST(Balance, MovesThePortThatLeavesTheBusierOneLeastBusy) {
   // 0.9 against 0.1: moving 0.4 makes 0.5 and 0.5; 0.3 would make 0.6, 0.2 would make 0.7.
   const Load load{seconds(1), {0.9, 0.1}, {0.2, 0.4, 0.3, 0.1}, {}};
   auto all = groups({k0, k0, k0, k1});
-  const auto move = best_move(load, all, kSteadyRule);
+  const auto move = best_move(load, all, kSteady);
   ASSERT_TRUE(move);
   EXPECT_EQ(move->group, 1u);
   EXPECT_EQ(move->from, k0);
@@ -96,17 +98,17 @@ TEST(Balance, MovesThePortThatLeavesTheBusierOneLeastBusy) {
   EXPECT_EQ(all[1].worker, k1);
   EXPECT_DOUBLE_EQ(next.workers[0], 0.5);
   EXPECT_DOUBLE_EQ(next.workers[1], 0.5);
-  EXPECT_FALSE(best_move(next, all, kSteadyRule));
+  EXPECT_FALSE(best_move(next, all, kSteady));
   EXPECT_FALSE(best_move(next, all, kAskedRule));
 }
 
 TEST(Balance, NothingMovesWhileAWorkerIsStuck) {
   Load load{seconds(1), {0.9, 0.1, 0.5}, {0.2, 0.4, 0.3, 0.1}, {false, false, false}};
   const auto all = groups({k0, k0, k0, k1});
-  EXPECT_TRUE(best_move(load, all, kSteadyRule));
+  EXPECT_TRUE(best_move(load, all, kSteady));
   for (const std::size_t w : {0, 1, 2}) {
     load.stuck[w] = true;
-    EXPECT_FALSE(best_move(load, all, kSteadyRule)) << w;
+    EXPECT_FALSE(best_move(load, all, kSteady)) << w;
     EXPECT_FALSE(best_move(load, all, kAskedRule)) << w;
     load.stuck[w] = false;
   }
@@ -116,7 +118,7 @@ TEST(Balance, NothingMovesWhileAWorkerIsStuck) {
 TEST(Balance, WhereTheBusiestCannotBeHelpedTheNextOneIs) {
   Load load{seconds(1), {0.95, 0.90, 0.0}, {0.95, 0.30, 0.30, 0.30}, {}};
   auto all = groups({k0, k1, k1, k1});
-  const auto move = best_move(load, all, kSteadyRule);
+  const auto move = best_move(load, all, kSteady);
   ASSERT_TRUE(move);
   EXPECT_EQ(move->group, 1u);
   EXPECT_EQ(move->from, k1);
@@ -124,14 +126,14 @@ TEST(Balance, WhereTheBusiestCannotBeHelpedTheNextOneIs) {
   EXPECT_DOUBLE_EQ(move->busiest_before, 0.90);
   EXPECT_DOUBLE_EQ(move->busiest_after, 0.60);
   apply(*move, all, load);
-  EXPECT_FALSE(best_move(load, all, kSteadyRule)) << "0.60 is not too busy";
+  EXPECT_FALSE(best_move(load, all, kSteady)) << "0.60 is not too busy";
   load.workers[1] = 0.79;
-  EXPECT_FALSE(best_move(load, all, kSteadyRule)) << "nor 0.79";
+  EXPECT_FALSE(best_move(load, all, kSteady)) << "nor 0.79";
 }
 
 TEST(Balance, APortThatIsAllTheLoadStays) {
   const Load load{seconds(1), {0.95, 0.0}, {0.95, 0.0}, {}};
-  EXPECT_FALSE(best_move(load, groups({k0, k0}), kSteadyRule));
+  EXPECT_FALSE(best_move(load, groups({k0, k0}), kSteady));
   EXPECT_FALSE(best_move(load, groups({k0, k0}), kAskedRule));
 }
 
@@ -139,7 +141,7 @@ TEST(Balance, OfItsOwnAccordOnlyWhenAWorkerIsBusyAndAnotherMuchLess) {
   const auto two = groups({k0, k0, k1});
   const auto decide = [&](double most, double least, double port) {
     const Load load{seconds(1), {most, least}, {port, most - port, least}, {}};
-    return best_move(load, two, kSteadyRule).has_value();
+    return best_move(load, two, kSteady).has_value();
   };
   EXPECT_TRUE(decide(0.81, 0.1, 0.3));
   EXPECT_FALSE(decide(0.79, 0.1, 0.3));  // not busy enough
@@ -156,13 +158,13 @@ TEST(Balance, DoesNotMoveToAndFro) {
     for (int j = 0; j <= i; ++j) {
       Load load{seconds(1), {i / 100.0, 0.0}, {j / 100.0, (i - j) / 100.0}, {}};
       auto all = groups({k0, k0});
-      const auto move = best_move(load, all, kSteadyRule);
+      const auto move = best_move(load, all, kSteady);
       if (!move) continue;
       apply(*move, all, load);
       for (const double noise : {-0.09, 0.0, 0.09}) {
         Load next = load;
         next.workers[move->to.value()] += noise;
-        const auto back = best_move(next, all, kSteadyRule);
+        const auto back = best_move(next, all, kSteady);
         EXPECT_FALSE(back && back->group == move->group) << i << ' ' << j << ' ' << noise;
       }
     }
@@ -173,11 +175,20 @@ TEST(Balance, PortsThatMoveTogetherCountTogether) {
   const Load load{seconds(1), {0.9, 0.1, 0.5}, {0.2, 0.2, 0.3, 0.2, 0.1, 0.5}, {}};
   const std::vector<PortGroup> all{
       {{PortId(0), PortId(1)}, k0}, group(2, k0), group(3, k0), group(4, k1), group(5, k2)};
-  const auto move = best_move(load, all, kSteadyRule);
+  const auto move = best_move(load, all, kSteady);
   ASSERT_TRUE(move);
   EXPECT_EQ(move->group, 0u);
   EXPECT_EQ(move->to, k1);  // the least busy, not the one between
   EXPECT_DOUBLE_EQ(move->busiest_after, 0.5);
+}
+
+// `runtime.balance_load: 30`; the other bounds stay.
+TEST(Balance, BeginsAtTheLoadThatIsConfigured) {
+  const std::vector<PortGroup> all = groups({k0, k0});
+  EXPECT_FALSE(best_move({seconds(1), {0.3, 0}, {0.15, 0.15}, {}}, all, steady_rule(0.3)));
+  EXPECT_TRUE(best_move({seconds(1), {0.31, 0}, {0.16, 0.15}, {}}, all, steady_rule(0.3)));
+  EXPECT_FALSE(best_move({seconds(1), {0.31, 0.02}, {0.16, 0.15}, {}}, all, steady_rule(0.3)));
+  EXPECT_FALSE(best_move({seconds(1), {0.31, 0}, {0.25, 0.06}, {}}, all, steady_rule(0.3)));
 }
 
 }  // namespace

@@ -550,6 +550,14 @@ TEST(NodeConfigBuffers, LessThanPromisedIsRefused) {
       "lab.textproto:3:11: runtime.buffers is 1215, but the ports promise their peers room that "
       "takes 1216; give that many, leave it out, or lower capacity");
   EXPECT_TRUE(plan_text("node: 1\n" + kPort + "runtime { buffers: 1216 }\n"));
+  for (const char* bad : {"0", "100"}) {
+    EXPECT_EQ(
+        error("node: 1\n" + kPort + "runtime { balance_load: " + bad + " }\n"),
+        std::string("lab.textproto:3:11: runtime.balance_load is ") + bad + "; it must be 1..99");
+  }
+  EXPECT_EQ(plan_text("node: 1\n" + kPort + "runtime { balance_load: 99 }\n")->runtime.balance_load,
+            0.99);
+  EXPECT_EQ(plan_text("node: 1\n" + kPort)->runtime.balance_load, 0.8);
   EXPECT_THAT(error("node: 1\n" + kPort + "runtime { memory_mib: 10 }\n"),
               StartsWith("lab.textproto:3:11: runtime.memory_mib is 10, but the buffers need "));
 }

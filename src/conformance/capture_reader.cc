@@ -231,6 +231,7 @@ Result<bool> CaptureReader::next_block(CaptureRecord& record) {
     switch (type) {
       case kSectionBlock:
         section_begin_ = interfaces_.size();
+        ++sections_;
         break;
       case kInterfaceBlock:
         if (const auto error = read_interface(body)) return *error;
@@ -255,6 +256,7 @@ std::optional<Error> CaptureReader::read_interface(Bytes body) {
     return fault(fmt::format("more than {} interfaces", kMostInterfaces));
   }
   CaptureInterface interface;
+  interface.section = sections_ - 1;
   interface.link_type = number16(body.data());
   interface.snap_length = number32(body.data() + 4);
   read_options(body.subspan(kFixed), interface);

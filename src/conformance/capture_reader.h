@@ -20,6 +20,7 @@ namespace mtl::conformance {
 /// An interface of a capture. Classic pcap has one, without a name.
 struct CaptureInterface {
   std::string name;             ///< pcapng if_name; empty: not told
+  std::uint32_t section = 0;    ///< in which it is described, from 0; numbers begin anew in each
   std::uint16_t link_type = 0;  ///< 1: Ethernet
   /// Frames that the interface or its host missed, as the capture's own statistics say.
   std::uint64_t missed = 0;
@@ -91,6 +92,7 @@ class CaptureReader {
   bool classic_ = true;
   bool cut_off_ = false;
   std::uint64_t records_ = 0;
+  std::uint32_t sections_ = 0;     ///< pcapng sections that have begun
   std::size_t section_begin_ = 0;  ///< index of the section's first interface
   std::vector<CaptureInterface> interfaces_;
 };

@@ -26,10 +26,11 @@ class TimeSorter {
     hold(record);
     while (ripe()) release(on);
   }
-  /// Gives all that are held.
+  /// Gives all that are held. What comes then may be of any time.
   template <class Sink>
   void finish(Sink&& on) {
     while (!heap_.empty()) release(on);
+    newest_ = given_ = Time{Duration::min()};
   }
   /// Records that came too late to be put in order.
   std::uint64_t unsorted() const { return unsorted_; }

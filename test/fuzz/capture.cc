@@ -72,7 +72,8 @@ void judge_file(const std::string& path, bool right, bool complete) {
   const auto give = [&](const CaptureRecord& r) {
     std::vector<std::byte> bytes(r.bytes.begin(), r.bytes.end());
     if (right && bytes.size() == r.length) mend(bytes);
-    judge.frame({r.number, r.interface, r.at, bytes, r.length});
+    judge.frame(
+        {r.number, r.interface, r.at, bytes, r.length, reader->interfaces()[r.interface].section});
   };
   CaptureRecord record;
   for (;;) {

@@ -17,6 +17,7 @@ struct TapFrame {
   Time at{};                         ///< when it passed the tap
   std::span<const std::byte> bytes;  ///< from the Ethernet header on, as far as captured, no FCS
   std::size_t length = 0;            ///< on the wire; not less than bytes
+  std::uint32_t section = 0;         ///< of the capture; each is a capture of its own, never fewer
 };
 
 /// What can be said of a CRC.

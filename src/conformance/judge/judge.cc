@@ -10,6 +10,10 @@ namespace {
 
 // Headers, two tags and the body of an INIT; the rest is padding.
 constexpr std::size_t kCallBytes = 128;
+// A side whose frames come by another interface alone, so many and for so long, is judged there:
+// longer than two taps of one link can lie apart.
+constexpr std::uint32_t kMoved = 64;
+constexpr Duration kMovedFor = std::chrono::milliseconds(10);
 
 bool group(const Mac& mac) {
   return (std::to_integer<unsigned>(mac[0]) & 1U) != 0;
@@ -30,6 +34,9 @@ std::size_t Judge::KeyHash::operator()(const Key& key) const {
 }
 
 void Judge::frame(const TapFrame& tap) {
+  if (frames_ != 0 && tap.section != section_) begin_section(tap);
+  section_ = tap.section;
+  newest_ = frames_ == 0 ? tap.at : std::max(newest_, tap.at);
   ++frames_;
   LinkFrame frame;
   if (take_apart(tap, options_.ether_type, frame) == Content::kOther) {
@@ -39,6 +46,14 @@ void Judge::frame(const TapFrame& tap) {
   } else {
     to_link(frame);
   }
+}
+
+/// The capture was begun anew: interfaces may have other numbers, and what passed in between is not
+/// in it. One that is of an earlier time knows nothing of what came before.
+void Judge::begin_section(const TapFrame& tap) {
+  const bool earlier = tap.at < newest_;
+  for (LinkView& link : links_) link.judge->interrupted(earlier);
+  newest_ = tap.at;
 }
 
 void Judge::to_link(const LinkFrame& frame) {
@@ -78,16 +93,34 @@ void Judge::to_nobody(const LinkFrame& frame) {
 void Judge::give(std::size_t index, const LinkFrame& frame) {
   LinkView& link = links_[index];
   const std::size_t side = frame.from == link.judge->sides()[0].mac ? 0 : 1;
-  if (!link.seen[side]) {
-    link.seen[side] = true;
-    link.interfaces[side] = frame.tap->interface;
-  }
-  // A capture on both ends of a bridge has each frame twice: one of them is judged.
-  if (link.interfaces[side] != frame.tap->interface) {
-    link.judge->seen_elsewhere(side);
-  } else {
+  if (tapped_here(link, side, frame)) {
     link.judge->frame(side, frame);
+  } else {
+    link.judge->seen_elsewhere(side);
   }
+}
+
+/// Whether a frame came by the interface on which its side is judged.
+bool Judge::tapped_here(LinkView& link, std::size_t side, const LinkFrame& frame) {
+  Tapped& tapped = link.taps[side];
+  const TapFrame& tap = *frame.tap;
+  const bool unicast = !group(frame.to);
+  const auto by = unicast ? Tapped::By::kUnicastFrame : Tapped::By::kGroupFrame;
+  if (tapped.by != Tapped::By::kNothing && tapped.section == tap.section) {
+    if (tapped.interface == tap.interface) {
+      tapped.by = std::max(tapped.by, by);
+      tapped.last = tap.at;
+      tapped.elsewhere = 0;
+      return true;
+    }
+    if (!unicast) return false;
+    if (tapped.by == Tapped::By::kUnicastFrame) {
+      if (++tapped.elsewhere < kMoved || tap.at - tapped.last < kMovedFor) return false;
+      link.judge->moved();
+    }
+  }
+  tapped = {by, tap.interface, tap.section, tap.at, 0};
+  return true;
 }
 
 /// The link of a frame, made if need be; nullopt if there are too many.

@@ -27,11 +27,24 @@ struct Options {
   bool complete = false;
 };
 
+/// Where the frames of one side are judged: on one interface, as a capture on both ends of a bridge
+/// has each frame twice. It is that of the side's first frame in a section; a frame to the other
+/// side decides it over one to a group, which bridges flood. When the side's frames come by another
+/// one alone for a while, it is that one.
+struct Tapped {
+  enum class By : std::uint8_t { kNothing, kGroupFrame, kUnicastFrame };
+  By by = By::kNothing;         ///< kNothing: the side was never seen to send
+  std::uint32_t interface = 0;  ///< the last one on which it was judged
+  std::uint32_t section = 0;    ///< of that
+  Time last{};                  ///< when a frame was judged there
+  std::uint32_t elsewhere = 0;  ///< unicast frames since then on others
+  bool seen() const { return by != By::kNothing; }
+};
+
 /// One link that was found.
 struct LinkView {
-  std::uint32_t tags = 0;                     ///< VLAN ids, as LinkFrame::tags
-  std::array<std::uint32_t, 2> interfaces{};  ///< on which each side's frames are judged
-  std::array<bool, 2> seen{};                 ///< whether that side has sent
+  std::uint32_t tags = 0;        ///< VLAN ids, as LinkFrame::tags
+  std::array<Tapped, 2> taps{};  ///< of each side
   std::unique_ptr<LinkJudge> judge;
 };
 
@@ -75,6 +88,8 @@ class Judge {
   void to_link(const LinkFrame& frame);
   void to_nobody(const LinkFrame& frame);
   void give(std::size_t link, const LinkFrame& frame);
+  void begin_section(const TapFrame& tap);
+  static bool tapped_here(LinkView& link, std::size_t side, const LinkFrame& frame);
   std::optional<std::size_t> find(const LinkFrame& frame);
   std::size_t make(std::uint32_t tags, const Mac& from, const Mac& to);
 
@@ -86,6 +101,8 @@ class Judge {
   std::map<End, std::deque<Call>> calls_;  ///< of ends that have no link
   std::optional<std::size_t> last_;        ///< link of the last frame: most often that of the next
   Key last_key_;
+  std::uint32_t section_ = 0;
+  Time newest_{};  ///< the latest time of a frame in the section
   std::uint64_t frames_ = 0;
   std::uint64_t other_ = 0;
   std::uint64_t unjudged_ = 0;

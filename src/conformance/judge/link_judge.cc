@@ -47,9 +47,25 @@ LinkJudge::LinkJudge(std::size_t link, const std::array<Mac, 2>& macs, FindingSi
 }
 
 bool LinkJudge::incomplete() const {
-  return std::any_of(sums_.begin(), sums_.end(), [](const SideSummary& side) {
-    return side.bytes == 0 || side.missed + side.copies + side.late + side.cut + side.damaged != 0;
-  });
+  return hole_ || std::any_of(sums_.begin(), sums_.end(), [](const SideSummary& side) {
+           return side.bytes == 0 ||
+                  side.missed + side.copies + side.late + side.cut + side.damaged != 0;
+         });
+}
+
+void LinkJudge::moved() {
+  hole_ = true;
+  if (session_ != nullptr) session_->lose_track();
+}
+
+void LinkJudge::interrupted(bool earlier) {
+  // Who says that the capture is complete says so of its joints, too.
+  if (reporter_.complete() && !earlier) return;
+  moved();
+  if (!earlier) return;
+  session_.reset();
+  has_pair_ = false;
+  sides_ = {};
 }
 
 void LinkJudge::finish() {

@@ -25,6 +25,11 @@ class LinkJudge {
   void frame(std::size_t side, const LinkFrame& frame);
   /// It was seen on another interface of the capture, where it is not judged.
   void seen_elsewhere(std::size_t side) { ++sums_[side].elsewhere; }
+  /// A side is judged on another interface from now on; frames of it may not have been judged.
+  void moved();
+  /// The capture was interrupted. `earlier`: what comes now was captured before, so that it begins
+  /// anew, as if nothing had been seen.
+  void interrupted(bool earlier);
   /// No more frames come.
   void finish();
 
@@ -91,6 +96,7 @@ class LinkJudge {
   Pair pair_;  ///< of session_, if seen from its start
   bool has_pair_ = false;
   std::uint64_t sessions_ = 0;
+  bool hole_ = false;  ///< frames were not seen, or not judged, in between
 };
 
 }  // namespace mtl::conformance::judge

@@ -105,7 +105,6 @@ void Session::begin(std::size_t side, Seq next) {
   way.slots.assign(most, Slot{});
 }
 
-/// Numbers may have gone round unseen: what is known of them is known no longer.
 void Session::lose_track() {
   whole_ = false;
   for (Way& way : ways_) {

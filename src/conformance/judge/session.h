@@ -38,6 +38,8 @@ class Session {
   void frame(std::size_t side, const LinkFrame& frame, bool sound);
   /// A second peer was answered in the same bring-up: frames of two sessions cannot be told apart.
   void tangle();
+  /// Numbers may have gone round unseen: what is known of them is known no longer.
+  void lose_track();
 
   /// Whether `side` has shown that it heard the other (L7).
   bool heard(std::size_t side) const { return ways_[side].heard; }
@@ -121,7 +123,6 @@ class Session {
   void unless_missed(std::size_t side, std::string_view rule, Why&& why);
 
   void begin(std::size_t side, Seq next);
-  void lose_track();
   bool moved_unseen(std::size_t side) const;
   void miss(std::size_t side, Seq to);
   static void advance(Way& way, Slot& next);

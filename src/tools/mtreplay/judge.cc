@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "conformance/capture_reader.h"
 #include "conformance/hex.h"
@@ -52,18 +53,23 @@ struct Fed {
   std::optional<std::string> fault;  ///< what ended it before the capture's end
 };
 
-/// Feeds the judge. What comes from several interfaces is sorted first.
+/// Feeds the judge. What comes from several interfaces is sorted first, section by section.
 Fed judge_all(CaptureReader& reader, Judge& judge) {
   Fed fed;
   TimeSorter sorter;
   CaptureRecord record;
+  std::uint32_t section = 0;
   const auto give = [&](const CaptureRecord& r) {
-    judge.frame({r.number, r.interface, r.at, r.bytes, r.length});
+    judge.frame(
+        {r.number, r.interface, r.at, r.bytes, r.length, reader.interfaces()[r.interface].section});
   };
   for (;;) {
     const auto more = reader.next(record);
     if (!more) fed.fault = more.error().message;
     if (!more || !*more) break;
+    if (std::exchange(section, reader.interfaces()[record.interface].section) != section) {
+      sorter.finish(give);
+    }
     if (!reader.interfaces()[record.interface].ethernet()) {
       ++fed.not_ethernet;
     } else if (reader.interfaces().size() > 1) {
@@ -99,7 +105,8 @@ std::optional<std::string> nothing_judged(const JudgeReport& report, const std::
     const auto& links = report.judge.links();
     const bool there = std::any_of(links.begin(), links.end(), [&](const auto& link) {
       const auto& sides = link.judge->sides();
-      return (sides[0].mac == mac && link.seen[0]) || (sides[1].mac == mac && link.seen[1]);
+      return (sides[0].mac == mac && link.taps[0].seen()) ||
+             (sides[1].mac == mac && link.taps[1].seen());
     });
     if (!there) {
       return fmt::format("{}: --only {}: no frame of a link comes from there", options.capture,

@@ -22,6 +22,7 @@ using conformance::judge::LinkView;
 using conformance::judge::RuleCount;
 using conformance::judge::SideSummary;
 using conformance::judge::Spread;
+using conformance::judge::Tapped;
 
 constexpr std::uint64_t SideSummary::*kCounts[] = {&SideSummary::bytes,
                                                    &SideSummary::packets,
@@ -138,10 +139,11 @@ void link_text(std::string& text, const JudgeReport& report, std::size_t index) 
   text +=
       fmt::format("link {}: {} sessions{}\n", index, link.judge->sessions(), tags_text(link.tags));
   for (std::size_t side = 0; side < 2; ++side) {
-    text += fmt::format("  side {}: {}{}\n", side, who(sides[side]),
-                        link.seen[side] ? fmt::format(", interface {}",
-                                                      interface_text(report, link.interfaces[side]))
-                                        : std::string(", never seen to send"));
+    text += fmt::format(
+        "  side {}: {}{}\n", side, who(sides[side]),
+        link.taps[side].seen()
+            ? fmt::format(", interface {}", interface_text(report, link.taps[side].interface))
+            : std::string(", never seen to send"));
   }
   row(text, "", "side 0", "side 1");
   count_rows(text, sides);
@@ -177,7 +179,8 @@ json::object side_json(const LinkView& link, std::size_t index, const JudgeRepor
   object["mac"] = mac_text(side.mac);
   if (side.node) object["node"] = side.node->value();
   if (side.port) object["port"] = side.port->value();
-  if (link.seen[index]) object["interface"] = interface_text(report, link.interfaces[index]);
+  const Tapped& tapped = link.taps[index];
+  if (tapped.seen()) object["interface"] = interface_text(report, tapped.interface);
   json::object frames;
   for (std::size_t kind = 0; kind < link::kKinds; ++kind) {
     frames[name(static_cast<link::Kind>(kind))] = side.frames[kind];

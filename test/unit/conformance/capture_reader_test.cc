@@ -206,6 +206,9 @@ TEST_P(Capture, SectionsOfEitherByteOrder) {
   second.block(6, second.make().u32(0).u32(0).u32(2).u32(1).u32(1).add({2}).pad());
   file.add(second.all());
   EXPECT_EQ(read(file.all()), (std::vector<Read>{{1, 0, 1'000, {1}, 1}, {2, 1, 2'000, {2}, 1}}));
+  ASSERT_EQ(interfaces_.size(), 2U);
+  EXPECT_EQ(interfaces_[0].section, 0U);
+  EXPECT_EQ(interfaces_[1].section, 1U);
 }
 
 TEST_P(Capture, EndsWithinARecord) {

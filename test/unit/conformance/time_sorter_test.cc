@@ -72,6 +72,15 @@ TEST_F(Sorted, WhatComesTooLateIsCountedAndGivenAtOnce) {
   EXPECT_EQ(sorter_.unsorted(), 1U);
 }
 
+TEST_F(Sorted, BeginsAnewWhenAllIsGiven) {
+  push(milliseconds(5000));
+  finish();
+  push(milliseconds(2000));
+  push(milliseconds(1000));
+  EXPECT_EQ(finish(), (Numbers{1, 3, 2}));
+  EXPECT_EQ(sorter_.unsorted(), 0U);
+}
+
 TEST_F(Sorted, HoldsNoMoreThanItsBounds) {
   for (std::size_t i = 0; i <= TimeSorter::kMostRecords; ++i) push(Duration{0}, 0);
   EXPECT_EQ(numbers_.size(), 1U);

@@ -367,6 +367,79 @@ TEST(JudgeLinks, ALinkSeenOnTwoInterfacesIsJudgedOnOne) {
   EXPECT_EQ(s.sum(kA).elsewhere, 1U);
 }
 
+// A fault that shows by itself, and what it is called.
+constexpr Data kWrongClass{.vc = 4, .packet_class = 0};
+
+TEST(JudgeLinks, ASecondSectionNumbersItsInterfacesAnew) {
+  Script s(false);
+  s.up();
+  s.section = 1;
+  s.interface = 7;
+  s.wait(std::chrono::seconds(1));
+  s.data(kA, kWrongClass);
+  s.data(kB, kWrongClass);
+  EXPECT_EQ(s.found(), (Rules{"A N1", "B N1"}));
+  EXPECT_EQ(s.sum(kA).elsewhere, 0U);
+  EXPECT_EQ(s.judge().links()[0].judge->sessions(), 1U) << "the INITs hold";
+  EXPECT_TRUE(s.judge().links()[0].judge->incomplete()) << "what passed in between is missing";
+}
+
+// The same numbers come again in other frames: as in another capture, not as a fault.
+TEST(JudgeLinks, ASectionOfAnEarlierTimeBeginsAnew) {
+  Script s(false);
+  s.up();
+  for (std::uint16_t seq = 0; seq < 4; ++seq) s.data(kA, {.seq = seq});
+  s.section = 1;
+  s.wait(-std::chrono::seconds(1));
+  s.up();
+  for (std::uint16_t seq = 0; seq < 4; ++seq) s.data(kA, {.seq = seq, .content = 1});
+  EXPECT_EQ(s.found(), Rules{});
+  EXPECT_EQ(s.judge().links()[0].judge->sessions(), 2U);
+}
+
+TEST(JudgeLinks, AnInitThatABridgeFloodedDecidesNoInterface) {
+  Script s;
+  s.interface = 1;
+  s.init(kA, 0);
+  s.interface = 0;
+  s.copy();
+  s.init(kB, 0xA1);
+  s.init(kA, 0xB1);
+  s.status(kA, {});
+  s.status(kB, {});
+  s.data(kA, kWrongClass);
+  EXPECT_EQ(s.found(), (Rules{"A N1"}));
+  EXPECT_EQ(s.sum(kA).bring_ups, 1U);
+  EXPECT_EQ(s.sum(kA).elsewhere, 1U) << "the copy of the INIT";
+}
+
+TEST(JudgeLinks, ASideThatMovesIsFollowed) {
+  Script s(false);
+  s.up();
+  s.interface = 1;
+  for (int i = 0; i < 100; ++i) {
+    s.wait(std::chrono::milliseconds(1));
+    s.status(kA, {});
+  }
+  s.data(kA, kWrongClass);
+  EXPECT_EQ(s.found(), (Rules{"A N1"}));
+  EXPECT_EQ(s.sum(kA).elsewhere, 63U);
+  EXPECT_TRUE(s.judge().links()[0].judge->incomplete());
+}
+
+TEST(JudgeLinks, TwoTapsFarApartAreNoMove) {
+  Script s;
+  s.up();
+  for (std::uint16_t i = 0; i < 200; ++i) {
+    for (const std::uint32_t tap : {1U, 0U}) {
+      s.interface = tap;
+      s.status(kA, {});
+    }
+  }
+  EXPECT_EQ(s.found(), Rules{});
+  EXPECT_EQ(s.sum(kA).elsewhere, 200U);
+}
+
 TEST(JudgeLinks, EachDirectionMayHaveAnInterfaceOfItsOwn) {
   Script s;
   s.init(kA, 0);

@@ -71,6 +71,7 @@ class Script final : private FindingSink {
   /// Changes the header of the next frame before its CRC is made.
   std::function<void(link::Header&)> alter;
   std::uint32_t interface = 0;
+  std::uint32_t section = 0;
   std::optional<std::size_t> captured;  ///< bytes of the next frames that the capture has
 
   void wait(Duration duration) { now_ += duration; }
@@ -181,7 +182,7 @@ class Script final : private FindingSink {
 
   void give(const std::vector<std::byte>& frame) {
     const std::size_t seen = std::min(captured.value_or(frame.size()), frame.size());
-    judge_.frame({++number_, interface, now_, std::span(frame).first(seen), frame.size()});
+    judge_.frame({++number_, interface, now_, std::span(frame).first(seen), frame.size(), section});
     now_ += std::chrono::microseconds(1);
   }
 

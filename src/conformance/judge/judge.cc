@@ -165,6 +165,14 @@ std::size_t Judge::make(std::uint32_t tags, const Mac& from, const Mac& to) {
   return index;
 }
 
+std::uint64_t Judge::judged() const {
+  std::uint64_t all = 0;
+  for (const LinkView& link : links_) {
+    for (const SideSummary& side : link.judge->sides()) all += side.judged;
+  }
+  return all;
+}
+
 void Judge::finish() {
   // Who called and was never answered is a link all the same, to nobody.
   while (!calls_.empty() && links_.size() < kMostLinks) {

@@ -67,6 +67,8 @@ class Judge {
   std::uint64_t frames() const { return frames_; }      ///< given to frame()
   std::uint64_t other() const { return other_; }        ///< of another EtherType
   std::uint64_t unjudged() const { return unjudged_; }  ///< of links beyond kMostLinks, or of none
+  /// Frames with a right header CRC: those that were judged.
+  std::uint64_t judged() const;
 
  private:
   struct Key {

@@ -95,6 +95,7 @@ void LinkJudge::frame(std::size_t side, const LinkFrame& frame) {
     return;
   }
   all_wrong = kSeenRight;
+  ++sum.judged;
   if (!judge_shape(frame, side, reporter_)) return;
   ++sum.frames[frame.kind];
   const bool sound = judge_form(frame, side, reporter_);

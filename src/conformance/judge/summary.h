@@ -27,16 +27,17 @@ struct SideSummary {
   std::optional<NodeId> node;  ///< as its INITs say
   std::optional<PortId> port;
   std::array<std::uint64_t, link::kKinds> frames{};  ///< with a right header CRC, by kind
-  std::uint64_t bytes = 0;                           ///< of all its frames, on the wire
-  std::uint64_t packets = 0;                         ///< DATA sent for the first time
-  std::uint64_t packet_bytes = 0;                    ///< their bodies
-  std::uint64_t replays = 0;                         ///< DATA with REPLAY
-  std::uint64_t replays_by_timer = 0;                ///< of these, those that no NACK asked for
-  std::uint64_t nacked = 0;     ///< seqs that this side listed as missing, each once
-  std::uint64_t acked = 0;      ///< DATA of this side that the other acknowledged
-  std::uint64_t polls = 0;      ///< STATUS with POLL: credit stalls (L21)
-  std::uint64_t exhausted = 0;  ///< DATA that used the last credit told for its VC
-  std::uint64_t bring_ups = 0;  ///< nonces seen in its INITs
+  std::uint64_t judged = 0;            ///< frames with a right header CRC, of any kind
+  std::uint64_t bytes = 0;             ///< of all its frames, on the wire
+  std::uint64_t packets = 0;           ///< DATA sent for the first time
+  std::uint64_t packet_bytes = 0;      ///< their bodies
+  std::uint64_t replays = 0;           ///< DATA with REPLAY
+  std::uint64_t replays_by_timer = 0;  ///< of these, those that no NACK asked for
+  std::uint64_t nacked = 0;            ///< seqs that this side listed as missing, each once
+  std::uint64_t acked = 0;             ///< DATA of this side that the other acknowledged
+  std::uint64_t polls = 0;             ///< STATUS with POLL: credit stalls (L21)
+  std::uint64_t exhausted = 0;         ///< DATA that used the last credit told for its VC
+  std::uint64_t bring_ups = 0;         ///< nonces seen in its INITs
   std::uint64_t closes = 0;
   std::uint64_t damaged = 0;          ///< frames with a wrong header CRC
   std::uint64_t damaged_packets = 0;  ///< DATA with a wrong packet CRC

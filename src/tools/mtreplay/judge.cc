@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -25,6 +25,8 @@ using conformance::TimeSorter;
 using conformance::judge::Finding;
 using conformance::judge::Grade;
 using conformance::judge::Judge;
+using conformance::judge::LinkView;
+using conformance::judge::SideSummary;
 
 /// Keeps what the judge tells. It tells a few findings of each rule, side and link, but links may
 /// be many.
@@ -91,27 +93,67 @@ void keep_only(const std::set<Mac>& only, const Judge& judge, std::vector<Findin
   });
 }
 
-/// Why nothing of the capture could be judged, or nothing.
+/// Frames of some sides, by what came of them.
+struct Counts {
+  std::uint64_t judged = 0;
+  std::uint64_t cut = 0;
+  std::uint64_t damaged = 0;
+  std::uint64_t elsewhere = 0;
+  void add(const SideSummary& side) {
+    judged += side.judged;
+    cut += side.cut;
+    damaged += side.damaged;
+    elsewhere += side.elsewhere;
+  }
+};
+
+constexpr const char* kCut =
+    "were captured too short (capture 158 bytes of each frame at least, as tcpdump -s 158)";
+
+std::string why_none(const Counts& counts) {
+  std::string why = "no frame of it could be judged: ";
+  if (counts.cut != 0) {
+    why += fmt::format("{} {}, ", counts.cut, kCut);
+  }
+  if (counts.damaged != 0) why += fmt::format("{} have a wrong header CRC (L1), ", counts.damaged);
+  if (counts.elsewhere != 0) why += fmt::format("{} came by another interface, ", counts.elsewhere);
+  why.resize(why.size() - 2);
+  return why;
+}
+
+/// Why nothing of the capture, or of a side that was asked for, could be judged; or nothing.
 std::optional<std::string> nothing_judged(const JudgeReport& report, const std::set<Mac>& only,
                                           const JudgeOptions& options) {
-  if (report.judge.links().empty()) {
+  const Judge& judge = report.judge;
+  Counts all;
+  std::map<Mac, Counts> by_mac;
+  for (const LinkView& link : judge.links()) {
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (!link.taps[side].seen()) continue;
+      all.add(link.judge->sides()[side]);
+      by_mac[link.judge->sides()[side].mac].add(link.judge->sides()[side]);
+    }
+  }
+  if (judge.links().empty()) {
     return fmt::format(
         "{}: no frame of a link in it: {} frames, {} of another EtherType than {:#06x} (see "
         "--ether-type), {} not Ethernet",
-        options.capture, report.judge.frames() + report.not_ethernet, report.judge.other(),
-        options.ether_type, report.not_ethernet);
+        options.capture, judge.frames() + report.not_ethernet, judge.other(), options.ether_type,
+        report.not_ethernet);
   }
+  if (all.judged == 0) return fmt::format("{}: {}", options.capture, why_none(all));
   for (const Mac& mac : only) {
-    const auto& links = report.judge.links();
-    const bool there = std::any_of(links.begin(), links.end(), [&](const auto& link) {
-      const auto& sides = link.judge->sides();
-      return (sides[0].mac == mac && link.taps[0].seen()) ||
-             (sides[1].mac == mac && link.taps[1].seen());
-    });
-    if (!there) {
-      return fmt::format("{}: --only {}: no frame of a link comes from there", options.capture,
-                         conformance::to_text(mac));
-    }
+    const auto at = by_mac.find(mac);
+    const std::string name =
+        fmt::format("{}: --only {}", options.capture, conformance::to_text(mac));
+    if (at == by_mac.end()) return name + ": no frame of a link comes from there";
+    if (at->second.judged == 0) return fmt::format("{}: {}", name, why_none(at->second));
+  }
+  // Short frames alone say next to nothing: a NACK or CLOSE between DATA that were cut.
+  for (const auto& [mac, counts] : by_mac) {
+    if ((!only.empty() && !only.contains(mac)) || counts.cut <= counts.judged) continue;
+    return fmt::format("{}: of {} frames {} were judged, and {} {}", options.capture,
+                       conformance::to_text(mac), counts.judged, counts.cut, kCut);
   }
   return std::nullopt;
 }
@@ -157,8 +199,9 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
                            .unsorted = fed.unsorted,
                            .cut_off = reader->cut_off(),
                            .complete = options.complete};
-  if (fed.fault && judge.links().empty()) return fail(*fed.fault);
-  if (const auto why = nothing_judged(report, *only, options)) return fail(*why);
+  if (fed.fault && judge.judged() == 0) return fail(*fed.fault);
+  const auto nothing = nothing_judged(report, *only, options);
+  if (nothing && judge.links().empty()) return fail(*nothing);
   const bool json_alone = options.json && options.output.empty();
   if (!json_alone) print_text(report, out);
   if (options.json) {
@@ -173,7 +216,8 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
   const bool found = std::any_of(
       findings.list.begin(), findings.list.end(),
       [&](const Finding& finding) { return finding.grade == Grade::kCertain || options.complete; });
-  return found ? kDiffers : kConforms;
+  if (found) return kDiffers;
+  return nothing ? fail(*nothing) : kConforms;
 }
 
 }  // namespace mtl::tools

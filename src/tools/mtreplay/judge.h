@@ -18,8 +18,10 @@ struct JudgeOptions {
   std::string output;  ///< file of the JSON, beside the text; empty: standard output, in its place
 };
 
-/// `mtreplay judge`: the exit status (run.h): kDiffers if a finding that is told is certain, or the
-/// capture is complete; kUnusable, too, if there was nothing to judge.
+/// `mtreplay judge`: the exit status (run.h). kConforms: frames were judged, and nothing is wrong;
+/// kDiffers: a finding that is told is certain, or the capture is complete; kUnusable, and why on
+/// `err`: the capture cannot be read to its end, or not one frame of it, or of a side that was
+/// asked for, could be judged.
 int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace mtl::tools

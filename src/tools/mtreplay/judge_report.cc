@@ -237,8 +237,8 @@ std::string finding_text(const JudgeReport& report, const Finding& finding) {
 std::string summary_text(const JudgeReport& report) {
   std::string text;
   for (std::size_t i = 0; i < report.judge.links().size(); ++i) link_text(text, report, i);
-  text += fmt::format("{} frames, {} of them of another EtherType", report.judge.frames(),
-                      report.judge.other());
+  text += fmt::format("{} frames, {} of them judged, {} of another EtherType",
+                      report.judge.frames(), report.judge.judged(), report.judge.other());
   if (report.not_ethernet != 0) text += fmt::format(", {} not Ethernet", report.not_ethernet);
   if (report.judge.unjudged() != 0) {
     text += fmt::format(", {} of links beyond the {} that are judged, or of none",
@@ -283,6 +283,7 @@ std::string judge_json(const JudgeReport& report) {
   }
   json::object root;
   root["frames"] = report.judge.frames();
+  root["judged"] = report.judge.judged();
   root["other_ether_type"] = report.judge.other();
   root["not_ethernet"] = report.not_ethernet;
   root["not_judged"] = report.judge.unjudged();

@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("mtreplay ") + MTLINK_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit status: 0 all is well, 1 something is not, 2 an argument or a file cannot be used.");
+      "Exit status: 0 all is well, 1 something is not, 2 an argument or a file cannot be used, or "
+      "nothing could be judged.");
   RunOptions run_options;
   JudgeOptions judge_options;
   add_run(app, run_options);

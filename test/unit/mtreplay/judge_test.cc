@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <string>
 
+#include "conformance/pcap_file.h"
 #include "tools/mtreplay/run.h"
 
 namespace mtl::tools {
@@ -53,6 +55,29 @@ class JudgeCommand : public testing::Test {
     std::string all{std::istreambuf_iterator<char>(file), {}};
     const fs::path path = folder_ / (name + ".pcap");
     std::ofstream(path, std::ios::binary) << all.substr(0, bytes);
+    return path;
+  }
+
+  /// A reference trace's capture as with a snap length of `bytes`.
+  fs::path cut_to(const std::string& name, std::size_t bytes) {
+    const auto frames = conformance::read_capture(kTraces / (name + ".pcap"));
+    EXPECT_TRUE(frames);
+    const fs::path path = folder_ / (name + ".pcap");
+    std::ofstream file(path, std::ios::binary);
+    const auto u32 = [&](std::size_t value) {
+      const auto number = static_cast<std::uint32_t>(value);
+      file.write(reinterpret_cast<const char*>(&number), sizeof number);
+    };
+    for (const std::size_t word : {0xA1B23C4DU, 0x00040002U, 0U, 0U, 158U, 1U}) u32(word);
+    for (const conformance::CapturedFrame& frame : *frames) {
+      const std::size_t captured = std::min(bytes, frame.bytes.size());
+      u32(0);
+      u32(static_cast<std::size_t>(nanos(frame.at)));
+      u32(captured);
+      u32(frame.bytes.size());
+      file.write(reinterpret_cast<const char*>(frame.bytes.data()),
+                 static_cast<std::streamsize>(captured));
+    }
     return path;
   }
 
@@ -141,6 +166,36 @@ TEST_F(JudgeCommand, NeverJudgesNothing) {
   options.ether_type = 0x88B6;
   EXPECT_EQ(judge(options), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr("0x88b6 (see --ether-type)"));
+}
+
+// With 34 bytes of each frame no header CRC can be checked but that of a NACK of one range, of
+// which there is one.
+TEST_F(JudgeCommand, FramesThatAreAllCutAreNotJudged) {
+  EXPECT_EQ(judge(cut_to("loss_one", 34)), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("frames 1 were judged, and "));
+  EXPECT_THAT(err_.str(), HasSubstr("captured too short (capture 158 bytes"));
+  EXPECT_EQ(judge(cut_to("loss_one", 33)), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("no frame of it could be judged: "));
+  EXPECT_THAT(err_.str(), HasSubstr("captured too short (capture 158 bytes"));
+  EXPECT_EQ(judge(cut_to("loss_one", 158)), kConforms) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("of them judged"));
+}
+
+// A side that sent nothing right was not judged, though the other one was.
+TEST_F(JudgeCommand, ASideAskedForOfWhichNothingCouldBeJudged) {
+  auto frames = conformance::read_capture(kTraces / "loss_one.pcap");
+  ASSERT_TRUE(frames);
+  for (conformance::CapturedFrame& frame : *frames) {
+    if (frame.bytes[10] == std::byte{0xdd}) frame.bytes[20] ^= std::byte{1};  // its source; ack
+  }
+  const fs::path path = folder_ / "damaged.pcap";
+  ASSERT_TRUE(conformance::write_capture(path, *frames));
+  JudgeOptions options;
+  options.capture = path;
+  options.only = {kDevice};
+  EXPECT_EQ(judge(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr(std::string("--only ") + kDevice));
+  EXPECT_THAT(err_.str(), HasSubstr("wrong header CRC (L1)"));
 }
 
 TEST_F(JudgeCommand, ACaptureThatEndsWithinAFrameIsJudgedAsFarAsItGoes) {

@@ -16,7 +16,7 @@ namespace mtl::conformance::judge {
 enum class Grade : std::uint8_t {
   /// Holds whatever was lost, copied or reordered on the way, and whatever the capture missed.
   kCertain,
-  /// Holds if the capture has every frame of the link, once and in the order sent.
+  /// Holds if the capture has every frame of the link, once, in the order and with the bytes sent.
   kUnlessMissed,
 };
 

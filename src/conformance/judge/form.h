@@ -8,8 +8,10 @@
 #include "conformance/judge/frame.h"
 #include "link/codec.h"
 
-/// What a frame shows by itself, whatever came before. Its header CRC is right, so that it is as
-/// its side made it: what is wrong here is certain.
+/// What a frame shows by itself, whatever came before. Its header CRC is right, so that what that
+/// covers is as its side made it: what is wrong there is certain. MACs, padding and the frame's
+/// length are covered by the FCS alone, of which a capture says nothing, and what stands between
+/// the side and the tap (a bridge, a tap with a trailer of its own) may alter them.
 namespace mtl::conformance::judge {
 
 /// Whether version, kind and length are legal, without a word about it.

@@ -23,7 +23,8 @@ namespace mtl::conformance::judge {
 
 struct Options {
   std::uint16_t ether_type = link::kDefaultEtherType;  ///< P1
-  /// The tap shows every frame of each link, once, in the order and at the time sent.
+  /// The tap shows every frame of each link, once, in the order, at the time and with the bytes
+  /// sent.
   bool complete = false;
 };
 

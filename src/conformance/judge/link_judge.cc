@@ -199,7 +199,7 @@ void LinkJudge::judge_init_length(std::size_t side, const link::Init& init,
   if (!peer.known || peer.changed || peer.init.nonce != init.peer_nonce) return;
   const std::size_t length = link::kFrameHeader + std::min(init.mtu, peer.init.mtu);
   if (frame.length == length || frame.length == length + kFcs) return;
-  reporter_.certain(side, "P4", frame.tap->number, frame.tap->at, [&] {
+  reporter_.unless_missed(side, "P4", frame.tap->number, frame.tap->at, [&] {
     return fmt::format("an answering INIT of {} bytes; with the link mtu it has {}", frame.length,
                        length);
   });

@@ -48,9 +48,10 @@ CLI::App* add_judge(CLI::App& app, JudgeOptions& options) {
       app.add_subcommand("judge", "Judge both sides of each link in a capture, whoever made them");
   judge->add_option("CAPTURE", options.capture, "A pcap or pcapng file; -: standard input")
       ->required();
-  judge->add_flag("--complete", options.complete,
-                  "The capture has every frame of each link, once, in the order and at the time "
-                  "sent: what holds only then is a finding, too");
+  judge->add_flag(
+      "--complete", options.complete,
+      "The capture has every frame of each link, once, in the order, at the time and with "
+      "the bytes sent: what holds only then is a finding, too");
   judge
       ->add_option("--only", options.only,
                    "MAC; findings of this side alone count. May be given again")

@@ -102,11 +102,13 @@ TEST(JudgeForm, L8_ReasonsOfAClose) {
 
 // Rules: P4
 TEST(JudgeForm, P4_Padding) {
-  Script s(false);
-  s.up();
-  s.spoil = [](auto& frame) { frame.back() = std::byte{1}; };
-  s.status(kA, {});
-  EXPECT_EQ(s.found(), (Rules{"A P4"}));
+  for (const bool complete : {false, true}) {
+    Script s(complete);
+    s.up();
+    s.spoil = [](auto& frame) { frame.back() = std::byte{1}; };
+    s.status(kA, {});
+    EXPECT_EQ(s.found(), (Rules{"A P4?"})) << "no CRC of the protocol covers padding";
+  }
 }
 
 // An FCS that a capture has and does not tell of is no padding. CRC-32 of "123456789" is cbf43926,
@@ -308,7 +310,7 @@ TEST(JudgeBringUp, P4_AnAnsweringInitIsAsLongAsTheLongestData) {
     Script s(false);
     s.init(kA, 0);
     s.init(kB, 0xA1, length);
-    EXPECT_EQ(s.found(), (Rules{"B P4"})) << length;
+    EXPECT_EQ(s.found(), (Rules{"B P4?"})) << length;
   }
   Script s(false);
   s.offer[kA].mtu = 100;
@@ -325,7 +327,7 @@ TEST(JudgeBringUp, P2_WhoKnowsItsPeerSpeaksToIt) {
     std::copy(link::kUnknownPeer.begin(), link::kUnknownPeer.end(), frame.begin());
   };
   s.status(kA, {});
-  EXPECT_EQ(s.found(), (Rules{"A P2"}));
+  EXPECT_EQ(s.found(), (Rules{"A P2?"}));
 }
 
 // ---- which link ----

@@ -163,7 +163,10 @@ void LinkJudge::on_init(std::size_t side, const LinkFrame& frame) {
 
 void LinkJudge::begin_bring_up(std::size_t side, const link::Init& init, const LinkFrame& frame) {
   Side& s = sides_[side];
-  if (s.now.known) s.past[s.past_count++ % kRemembered] = s.now.init.nonce;
+  if (s.now.known) {
+    s.past[s.past_count % kRemembered] = s.now.init.nonce;
+    s.past_epochs[s.past_count++ % kRemembered] = s.now.init.epoch;
+  }
   s.now = BringUp{};
   s.now.known = true;
   s.now.init = init;
@@ -229,7 +232,22 @@ Session* LinkJudge::session_of(std::size_t side, const LinkFrame& frame) {
     });
     return nullptr;
   }
+  judge_epoch(side, frame);
   return unknown_session(side, frame);
+}
+
+/// L3: a frame has an epoch that its receiver asked for, if only in an earlier bring-up.
+void LinkJudge::judge_epoch(std::size_t side, const LinkFrame& frame) {
+  const Side& peer = sides_[1 - side];
+  if (!sides_[side].now.known || !peer.now.known || peer.now.changed) return;
+  const auto end = peer.past_epochs.begin() +
+                   static_cast<std::ptrdiff_t>(std::min(peer.past_count, kRemembered));
+  const bool asked = frame.epoch == peer.now.init.epoch ||
+                     std::find(peer.past_epochs.begin(), end, frame.epoch) != end;
+  if (asked) return;
+  reporter_.unless_missed(side, "L3", frame.tap->number, frame.tap->at, [&] {
+    return fmt::format("epoch {}; the other side asked for {}", frame.epoch, peer.now.init.epoch);
+  });
 }
 
 Session* LinkJudge::begin_session(std::size_t side, const LinkFrame& frame) {
@@ -272,6 +290,8 @@ Session* LinkJudge::unknown_session(std::size_t side, const LinkFrame& frame) {
   Side& receiver = sides_[1 - side];
   Side& sender = sides_[side];
   if (!has_pair_ && session_ != nullptr && (!receiver.epoch || receiver.epoch == frame.epoch)) {
+    // Both sides speak of another bring-up than those that were seen: one was missed.
+    if (sender.now.known && receiver.now.known && sender.epoch) hole_ = true;
     receiver.epoch = frame.epoch;
     sender.strangers = 0;
     return session_.get();

@@ -59,6 +59,7 @@ class LinkJudge {
   struct Side {
     BringUp now;
     std::array<std::uint32_t, kRemembered> past{};  ///< nonces of earlier bring-ups
+    std::array<std::uint8_t, kRemembered> past_epochs{};
     std::size_t past_count = 0;
     std::optional<std::uint32_t> refused;  ///< nonce of its last INIT that no peer may take
     std::optional<std::uint8_t> epoch;     ///< of frames to it, in a session without a bring-up
@@ -88,6 +89,7 @@ class LinkJudge {
   Session* unknown_session(std::size_t side, const LinkFrame& frame);
   void on_packet(std::size_t side, const LinkFrame& frame);
   bool past(std::size_t side, std::uint32_t nonce) const;
+  void judge_epoch(std::size_t side, const LinkFrame& frame);
 
   Reporter reporter_;
   std::array<SideSummary, 2> sums_;

@@ -222,6 +222,41 @@ TEST(JudgeBringUp, L4_HowFarInitsAreApart) {
   EXPECT_EQ(s.sum(kA).init_apart.least, Duration(10'000));
 }
 
+// Rules: L3
+TEST(JudgeBringUp, L3_AnEpochThatNobodyAskedFor) {
+  for (const std::uint8_t epoch : {std::uint8_t{17}, std::uint8_t{99}}) {  // its own; any
+    for (const bool complete : {false, true}) {
+      Script s(complete);
+      s.up();
+      s.alter = [&](auto& h) { h.epoch = epoch; };
+      s.data(kA, {.seq = 0});
+      EXPECT_EQ(s.found(), (Rules{"A L3?"})) << unsigned{epoch};
+    }
+  }
+  Script at_once;
+  at_once.init(kA, 0);
+  at_once.init(kB, 0xA1);
+  at_once.init(kA, 0xB1);
+  at_once.alter = [](auto& h) { h.epoch = 99; };
+  at_once.status(kA, {});
+  EXPECT_EQ(at_once.found(), (Rules{"A L3?"}));
+}
+
+TEST(JudgeBringUp, L3_AnEarlierEpochIsOld) {
+  Script s;
+  s.up();
+  s.offer[kB].nonce = 0xB2;
+  s.offer[kB].epoch = 35;
+  s.init(kB, 0);
+  s.alter = [](auto& h) { h.epoch = 34; };
+  s.status(kA, {});  // has not heard of it
+  EXPECT_EQ(s.found(), Rules{});
+  Script unknown(false);  // what B asked for was not captured
+  unknown.init(kA, 0);
+  unknown.status(kA, {});
+  EXPECT_EQ(unknown.found(), Rules{});
+}
+
 // Rules: L5
 TEST(JudgeBringUp, L5_TakesItsOwnInit) {
   Script s(false);

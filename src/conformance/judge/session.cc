@@ -624,8 +624,10 @@ void Session::on_echo(std::size_t side, std::uint32_t t_echo) {
 }
 
 void Session::on_nack(std::size_t side) {
+  // What is found in a NACK without order may overlap as often as it likes: 32 times all numbers.
+  if (!sound_) return;
   const std::size_t ranges = frame_->body_length / link::kNackRange;
-  if (sound_) judge_last(side, ranges);
+  judge_last(side, ranges);
   for (std::size_t i = 0; i < ranges; ++i) {
     const std::byte* range = frame_->body.data() + i * link::kNackRange;
     list(side, Seq{load16(range)}, load16(range + 2));
@@ -651,12 +653,21 @@ void Session::judge_last(std::size_t side, std::size_t ranges) {
   }
 }
 
+/// Of `count` DATA from `first` on, those of which something is known: no more steps than slots.
 void Session::list(std::size_t side, Seq first, std::uint16_t count) {
   Way& other = ways_[1 - side];
   if (!other.begun) return;
-  for (std::uint32_t i = 0; i < count && i < other.slots.size(); ++i) {
+  const auto known = static_cast<std::uint16_t>(std::min<std::size_t>(other.slots.size(), 0xFFFF));
+  const std::uint16_t behind = other.next.since(first);  // next lies so far from the range's start
+  std::uint32_t skip = 0;
+  if (behind == 0 || behind > known) {
+    // The range begins outside: with what is before the oldest, or from next on.
+    const Seq oldest{static_cast<std::uint16_t>(other.next.value() - known)};
+    skip = oldest.since(first);
+  }
+  for (std::uint32_t i = skip; i < count; ++i) {
     const Seq seq = first + static_cast<std::uint16_t>(i);
-    if (!in_slots(other, seq)) continue;
+    if (!in_slots(other, seq)) return;
     Slot& here = slot(other, seq);
     if (!std::exchange(here.listed, true)) ++sums_[side].nacked;
   }

@@ -107,6 +107,35 @@ TEST(JudgeSession, L10_NumbersWrap) {
   EXPECT_EQ(s.sum(kA).acked, 70'000U);
 }
 
+// Rules: L15
+TEST(JudgeSession, L15_ANackWithoutOrderListsNothing) {
+  Script s;
+  s.up();
+  for (std::uint16_t seq = 0; seq < 4; ++seq) s.data(kA, {.seq = seq});
+  s.nack(kB, 0, 0, {{0, 65535}, {0, 65535}});
+  EXPECT_EQ(s.sum(kB).nacked, 0U);
+  s.nack(kB, 0, 1, {{1, 1}, {3, 1}});
+  EXPECT_EQ(s.sum(kB).nacked, 2U);
+  EXPECT_EQ(s.found(), (Rules{"B L15"}));
+}
+
+// A range that begins long before what is known, and one that goes on behind what was sent.
+TEST(JudgeSession, L15_OfARangeCountsWhatIsKnown) {
+  Script s(false);
+  s.up();
+  for (std::uint32_t i = 0; i < 66'000; ++i) {
+    s.data(kA, {.seq = static_cast<std::uint16_t>(i), .length = 16});
+    s.status(kB, {.ack = static_cast<std::uint16_t>(i + 1),
+                  .allocation = static_cast<std::uint16_t>(17 + i)});
+  }
+  s.data(kA, {.seq = 464, .length = 16});  // 66,000 - 65,536
+  s.data(kA, {.seq = 465, .length = 16});
+  s.nack(kB, 0, 464, {{465, 4}});
+  EXPECT_EQ(s.sum(kB).nacked, 1U);
+  s.nack(kB, 0, 400, {{400, 66}});
+  EXPECT_EQ(s.sum(kB).nacked, 64U) << "twice the window, but at least 64: 402 to 465";
+}
+
 // Rules: L12 N2
 TEST(JudgeSession, L12_AcceptsAPacketThatCameDamaged) {
   Script s;

@@ -28,15 +28,36 @@ using conformance::judge::Judge;
 using conformance::judge::LinkView;
 using conformance::judge::SideSummary;
 
-/// Keeps what the judge tells. It tells a few findings of each rule, side and link, but links may
-/// be many.
+/// Keeps what the judge tells of the sides that were asked for. It tells a few findings of each
+/// rule, side and link, but links may be many.
 class Findings final : public conformance::judge::FindingSink {
  public:
   static constexpr std::size_t kMost = 10'000;
+
+  Findings(const JudgeOptions& options, const std::set<Mac>& only)
+      : judge({options.ether_type, options.complete}, *this),
+        only_(only),
+        complete_(options.complete) {}
+
   void found(const Finding& finding) override {
-    if (list.size() < kMost) list.push_back(finding);
+    const Mac& mac = judge.links()[finding.link].judge->sides()[finding.side].mac;
+    if (!only_.empty() && !only_.contains(mac)) return;
+    if (finding.grade == Grade::kCertain || complete_) broken = true;
+    if (list.size() < kMost) {
+      list.push_back(finding);
+    } else {
+      ++left_out;
+    }
   }
+
+  Judge judge;
   std::vector<Finding> list;
+  std::uint64_t left_out = 0;  ///< findings beyond kMost
+  bool broken = false;         ///< one of all findings decides the exit status
+
+ private:
+  const std::set<Mac>& only_;
+  bool complete_;
 };
 
 Result<std::set<Mac>> parse_macs(const std::vector<std::string>& texts) {
@@ -84,13 +105,6 @@ Fed judge_all(CaptureReader& reader, Judge& judge) {
   fed.unsorted = sorter.unsorted();
   judge.finish();
   return fed;
-}
-
-void keep_only(const std::set<Mac>& only, const Judge& judge, std::vector<Finding>& findings) {
-  if (only.empty()) return;
-  std::erase_if(findings, [&](const Finding& finding) {
-    return !only.contains(judge.links()[finding.link].judge->sides()[finding.side].mac);
-  });
 }
 
 /// Frames of some sides, by what came of them.
@@ -175,6 +189,9 @@ void print_text(const JudgeReport& report, std::ostream& out) {
   const std::size_t others = report.findings.size() - certain;
   out << fmt::format("{} finding{} told{}\n", certain, certain == 1 ? "" : "s",
                      others == 0 ? "" : fmt::format(", and {} if nothing was missed", others));
+  if (report.left_out != 0) {
+    out << fmt::format("{} more are only counted above; see --only\n", report.left_out);
+  }
 }
 
 }  // namespace
@@ -188,12 +205,12 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
   if (!only) return fail(only.error().message);
   auto reader = CaptureReader::open(options.capture);
   if (!reader) return fail(reader.error().message);
-  Findings findings;
-  Judge judge({options.ether_type, options.complete}, findings);
+  Findings findings(options, *only);
+  Judge& judge = findings.judge;
   const Fed fed = judge_all(*reader, judge);
-  keep_only(*only, judge, findings.list);
   const JudgeReport report{.judge = judge,
                            .findings = findings.list,
+                           .left_out = findings.left_out,
                            .interfaces = reader->interfaces(),
                            .not_ethernet = fed.not_ethernet,
                            .unsorted = fed.unsorted,
@@ -213,10 +230,7 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
   }
   // What could be read was judged, and told; but that was not all.
   if (fed.fault) return fail(*fed.fault);
-  const bool found = std::any_of(
-      findings.list.begin(), findings.list.end(),
-      [&](const Finding& finding) { return finding.grade == Grade::kCertain || options.complete; });
-  if (found) return kDiffers;
+  if (findings.broken) return kDiffers;
   return nothing ? fail(*nothing) : kConforms;
 }
 

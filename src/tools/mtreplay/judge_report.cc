@@ -291,6 +291,7 @@ std::string judge_json(const JudgeReport& report) {
   root["cut_off"] = report.cut_off;
   root["complete"] = report.complete;
   root["findings"] = std::move(findings);
+  root["findings_left_out"] = report.left_out;
   root["links"] = std::move(links);
   return json::serialize(root) + "\n";
 }

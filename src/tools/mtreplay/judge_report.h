@@ -12,6 +12,7 @@ namespace mtl::tools {
 struct JudgeReport {
   const conformance::judge::Judge& judge;
   const std::vector<conformance::judge::Finding>& findings;
+  std::uint64_t left_out = 0;  ///< findings beyond those
   const std::vector<conformance::CaptureInterface>& interfaces;
   std::uint64_t not_ethernet = 0;  ///< frames of interfaces that are none
   std::uint64_t unsorted = 0;      ///< frames that stand far from where their time belongs

@@ -118,6 +118,38 @@ TEST_F(JudgeCommand, OnlyOneSideCounts) {
   EXPECT_THAT(err_.str(), HasSubstr("--only dd"));
 }
 
+// The peer of `malformed` breaks five rules for sure, in four frames each at least: over 600 links
+// that is more than is kept. Of the last link the side asked for is told all the same.
+TEST_F(JudgeCommand, FindingsOfOthersDoNotHideThoseAskedFor) {
+  const auto frames = conformance::read_capture(kTraces / "malformed.pcap");
+  ASSERT_TRUE(frames);
+  std::vector<conformance::CapturedFrame> all;
+  constexpr unsigned kLinks = 1000;
+  for (unsigned link = 0; link < kLinks; ++link) {
+    for (conformance::CapturedFrame frame : *frames) {
+      // MACs are 02:00:00:00:dd:00 and ..:ee:00: a link for each pair of their bytes 2 and 3.
+      for (const std::size_t mac : {std::size_t{0}, std::size_t{6}}) {
+        if (frame.bytes[mac] != std::byte{2}) continue;
+        frame.bytes[mac + 2] = static_cast<std::byte>(link >> 8);
+        frame.bytes[mac + 3] = static_cast<std::byte>(link);
+      }
+      frame.at += std::chrono::seconds(link);
+      all.push_back(std::move(frame));
+    }
+  }
+  JudgeOptions options;
+  options.capture = folder_ / "many.pcap";
+  ASSERT_TRUE(conformance::write_capture(options.capture, all));
+  EXPECT_EQ(judge(options), kDiffers);
+  EXPECT_THAT(out_.str(), HasSubstr("10000 findings told"));
+  EXPECT_THAT(out_.str(), HasSubstr("more are only counted above"));
+  options.only = {"02:00:03:e7:ee:00"};  // of link 999
+  EXPECT_EQ(judge(options), kDiffers);
+  EXPECT_THAT(out_.str(), HasSubstr("link 999, 02:00:03:e7:ee:00"));
+  options.only = {"02:00:03:e7:dd:00"};
+  EXPECT_EQ(judge(options), kConforms);
+}
+
 // In loss_one the tester leaves out what is lost on the way, so that a number is missing.
 TEST_F(JudgeCommand, CompleteMakesFindingsOfMore) {
   JudgeOptions options;

@@ -58,14 +58,17 @@ void Judge::begin_section(const TapFrame& tap) {
 
 void Judge::to_link(const LinkFrame& frame) {
   if (frame.from == frame.to || group(frame.from)) {
-    ++unjudged_;
-    return;
-  }
-  if (const auto link = find(frame)) {
+    ++unjudged_.addresses;
+  } else if (const auto link = find(frame)) {
     give(*link, frame);
-  } else {
-    ++unjudged_;
   }
+}
+
+/// Whether a frame of a link that is not known yet shows that there is one; else it is counted.
+bool Judge::makes_link(const LinkFrame& frame) {
+  if (frame.header_crc == Crc::kRight) return true;
+  ++(frame.header_crc == Crc::kWrong ? unjudged_.damaged : unjudged_.cut);
+  return false;
 }
 
 /// A frame to a group: an INIT of who does not know its peer yet (P2). It is of all links of that
@@ -76,9 +79,13 @@ void Judge::to_nobody(const LinkFrame& frame) {
     for (const std::size_t link : links->second) give(link, frame);
     return;
   }
-  const bool known = calls_.contains(end);
-  if (group(frame.from) || (!known && calls_.size() == kMostLinks)) {
-    ++unjudged_;
+  if (group(frame.from)) {
+    ++unjudged_.addresses;
+    return;
+  }
+  if (!makes_link(frame)) return;
+  if (!calls_.contains(end) && calls_.size() == kMostLinks) {
+    ++unjudged_.beyond;
     return;
   }
   std::deque<Call>& calls = calls_[end];
@@ -123,13 +130,17 @@ bool Judge::tapped_here(LinkView& link, std::size_t side, const LinkFrame& frame
   return true;
 }
 
-/// The link of a frame, made if need be; nullopt if there are too many.
+/// The link of a frame, made if need be. Nullopt: there is none, and the frame is counted.
 std::optional<std::size_t> Judge::find(const LinkFrame& frame) {
   Key key{frame.tags, {std::min(frame.from, frame.to), std::max(frame.from, frame.to)}};
   if (last_ && key == last_key_) return last_;
   auto at = by_key_.find(key);
   if (at == by_key_.end()) {
-    if (links_.size() == kMostLinks) return std::nullopt;
+    if (!makes_link(frame)) return std::nullopt;
+    if (links_.size() == kMostLinks) {
+      ++unjudged_.beyond;
+      return std::nullopt;
+    }
     at = by_key_.emplace(key, make(key.tags, frame.from, frame.to)).first;
   }
   last_ = at->second;

@@ -49,6 +49,16 @@ struct LinkView {
   std::unique_ptr<LinkJudge> judge;
 };
 
+/// Frames of the EtherType that belong to no link, by why. A link is made by a frame with a right
+/// header CRC alone: garbage makes none.
+struct Unjudged {
+  std::uint64_t damaged = 0;    ///< wrong header CRC
+  std::uint64_t cut = 0;        ///< captured too short for the header CRC
+  std::uint64_t addresses = 0;  ///< from a group, or from a MAC to itself
+  std::uint64_t beyond = 0;     ///< right, and of links beyond Judge::kMostLinks
+  std::uint64_t all() const { return damaged + cut + addresses + beyond; }
+};
+
 /// One thread. Memory grows with the links (kMostLinks at most) and their windows (2 MiB for the
 /// largest), not with frames.
 class Judge {
@@ -65,9 +75,9 @@ class Judge {
 
   /// In order of appearance.
   const std::vector<LinkView>& links() const { return links_; }
-  std::uint64_t frames() const { return frames_; }      ///< given to frame()
-  std::uint64_t other() const { return other_; }        ///< of another EtherType
-  std::uint64_t unjudged() const { return unjudged_; }  ///< of links beyond kMostLinks, or of none
+  std::uint64_t frames() const { return frames_; }  ///< given to frame()
+  std::uint64_t other() const { return other_; }    ///< of another EtherType
+  const Unjudged& unjudged() const { return unjudged_; }
   /// Frames with a right header CRC: those that were judged.
   std::uint64_t judged() const;
 
@@ -90,6 +100,7 @@ class Judge {
 
   void to_link(const LinkFrame& frame);
   void to_nobody(const LinkFrame& frame);
+  bool makes_link(const LinkFrame& frame);
   void give(std::size_t link, const LinkFrame& frame);
   void begin_section(const TapFrame& tap);
   static bool tapped_here(LinkView& link, std::size_t side, const LinkFrame& frame);
@@ -108,7 +119,7 @@ class Judge {
   Time newest_{};  ///< the latest time of a frame in the section
   std::uint64_t frames_ = 0;
   std::uint64_t other_ = 0;
-  std::uint64_t unjudged_ = 0;
+  Unjudged unjudged_;
 };
 
 }  // namespace mtl::conformance::judge

@@ -113,6 +113,7 @@ struct Counts {
   std::uint64_t cut = 0;
   std::uint64_t damaged = 0;
   std::uint64_t elsewhere = 0;
+  std::uint64_t addresses = 0;
   void add(const SideSummary& side) {
     judged += side.judged;
     cut += side.cut;
@@ -125,11 +126,15 @@ constexpr const char* kCut =
     "were captured too short (capture 158 bytes of each frame at least, as tcpdump -s 158)";
 
 std::string why_none(const Counts& counts) {
-  std::string why = "no frame of it could be judged: ";
+  std::string why = "no frame of a link in it could be judged: ";
   if (counts.cut != 0) {
     why += fmt::format("{} {}, ", counts.cut, kCut);
   }
   if (counts.damaged != 0) why += fmt::format("{} have a wrong header CRC (L1), ", counts.damaged);
+  if (counts.addresses != 0) {
+    why +=
+        fmt::format("{} were sent by a group address, or by a MAC to itself, ", counts.addresses);
+  }
   if (counts.elsewhere != 0) why += fmt::format("{} came by another interface, ", counts.elsewhere);
   why.resize(why.size() - 2);
   return why;
@@ -148,7 +153,10 @@ std::optional<std::string> nothing_judged(const JudgeReport& report, const std::
       by_mac[link.judge->sides()[side].mac].add(link.judge->sides()[side]);
     }
   }
-  if (judge.links().empty()) {
+  all.cut += judge.unjudged().cut;
+  all.damaged += judge.unjudged().damaged;
+  all.addresses += judge.unjudged().addresses;
+  if (judge.links().empty() && judge.unjudged().all() == 0) {
     return fmt::format(
         "{}: no frame of a link in it: {} frames, {} of another EtherType than {:#06x} (see "
         "--ether-type), {} not Ethernet",
@@ -162,6 +170,10 @@ std::optional<std::string> nothing_judged(const JudgeReport& report, const std::
         fmt::format("{}: --only {}", options.capture, conformance::to_text(mac));
     if (at == by_mac.end()) return name + ": no frame of a link comes from there";
     if (at->second.judged == 0) return fmt::format("{}: {}", name, why_none(at->second));
+  }
+  if (only.empty() && all.cut > all.judged) {
+    return fmt::format("{}: {} frames of links were judged, and {} {}", options.capture, all.judged,
+                       all.cut, kCut);
   }
   // Short frames alone say next to nothing: a NACK or CLOSE between DATA that were cut.
   for (const auto& [mac, counts] : by_mac) {

@@ -18,11 +18,13 @@ namespace {
 namespace json = boost::json;
 using conformance::judge::Finding;
 using conformance::judge::Grade;
+using conformance::judge::Judge;
 using conformance::judge::LinkView;
 using conformance::judge::RuleCount;
 using conformance::judge::SideSummary;
 using conformance::judge::Spread;
 using conformance::judge::Tapped;
+using conformance::judge::Unjudged;
 
 constexpr std::uint64_t SideSummary::*kCounts[] = {&SideSummary::bytes,
                                                    &SideSummary::packets,
@@ -160,6 +162,26 @@ void link_text(std::string& text, const JudgeReport& report, std::size_t index) 
   }
 }
 
+/// What belongs to no link, a line for each reason.
+std::string unjudged_text(const Unjudged& unjudged) {
+  std::string text;
+  const auto line = [&](std::uint64_t count, const std::string& what) {
+    if (count != 0) text += fmt::format("{} frames of no link: {}\n", count, what);
+  };
+  line(unjudged.damaged, "wrong header CRC, between MACs of which none was right");
+  line(unjudged.cut, "captured too short, between MACs of which none was long enough");
+  line(unjudged.addresses, "sent by a group address, or by a MAC to itself");
+  line(unjudged.beyond, fmt::format("of links beyond the {} that are judged", Judge::kMostLinks));
+  return text;
+}
+
+json::object unjudged_json(const Unjudged& unjudged) {
+  return {{"damaged", unjudged.damaged},
+          {"cut", unjudged.cut},
+          {"addresses", unjudged.addresses},
+          {"beyond_most_links", unjudged.beyond}};
+}
+
 std::string grade_name(Grade grade) {
   return grade == Grade::kCertain ? "certain" : "unless_missed";
 }
@@ -240,11 +262,7 @@ std::string summary_text(const JudgeReport& report) {
   text += fmt::format("{} frames, {} of them judged, {} of another EtherType",
                       report.judge.frames(), report.judge.judged(), report.judge.other());
   if (report.not_ethernet != 0) text += fmt::format(", {} not Ethernet", report.not_ethernet);
-  if (report.judge.unjudged() != 0) {
-    text += fmt::format(", {} of links beyond the {} that are judged, or of none",
-                        report.judge.unjudged(), conformance::judge::Judge::kMostLinks);
-  }
-  text += '\n';
+  text += '\n' + unjudged_text(report.judge.unjudged());
   for (std::size_t i = 0; i < report.interfaces.size(); ++i) {
     const std::uint64_t missed = report.interfaces[i].missed;
     if (missed == 0) continue;
@@ -286,7 +304,7 @@ std::string judge_json(const JudgeReport& report) {
   root["judged"] = report.judge.judged();
   root["other_ether_type"] = report.judge.other();
   root["not_ethernet"] = report.not_ethernet;
-  root["not_judged"] = report.judge.unjudged();
+  root["not_judged"] = unjudged_json(report.judge.unjudged());
   root["unsorted"] = report.unsorted;
   root["cut_off"] = report.cut_off;
   root["complete"] = report.complete;

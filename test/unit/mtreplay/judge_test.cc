@@ -204,10 +204,10 @@ TEST_F(JudgeCommand, NeverJudgesNothing) {
 // which there is one.
 TEST_F(JudgeCommand, FramesThatAreAllCutAreNotJudged) {
   EXPECT_EQ(judge(cut_to("loss_one", 34)), kUnusable);
-  EXPECT_THAT(err_.str(), HasSubstr("frames 1 were judged, and "));
+  EXPECT_THAT(err_.str(), HasSubstr(": 2 frames of links were judged, and "));
   EXPECT_THAT(err_.str(), HasSubstr("captured too short (capture 158 bytes"));
   EXPECT_EQ(judge(cut_to("loss_one", 33)), kUnusable);
-  EXPECT_THAT(err_.str(), HasSubstr("no frame of it could be judged: "));
+  EXPECT_THAT(err_.str(), HasSubstr("no frame of a link in it could be judged: "));
   EXPECT_THAT(err_.str(), HasSubstr("captured too short (capture 158 bytes"));
   EXPECT_EQ(judge(cut_to("loss_one", 158)), kConforms) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("of them judged"));

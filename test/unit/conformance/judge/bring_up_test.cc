@@ -380,6 +380,36 @@ TEST(JudgeLinks, OtherTrafficIsNone) {
   EXPECT_EQ(s.judge().other(), 3U);
 }
 
+// Two links can be between 2,000 MACs of garbage: none of that is one.
+TEST(JudgeLinks, GarbageMakesNone) {
+  Script s(false);
+  const auto garbage = [&](bool cut, bool to_group) {
+    for (unsigned i = 0; i < 1000; ++i) {
+      s.spoil = [&](auto& frame) {
+        frame[9] = static_cast<std::byte>(1 + (i >> 8));
+        frame[10] = static_cast<std::byte>(i);
+        if (to_group) {
+          std::copy(link::kUnknownPeer.begin(), link::kUnknownPeer.end(), frame.begin());
+        }
+        if (!cut) frame[26] ^= std::byte{1};  // the header CRC
+      };
+      s.captured = cut ? std::optional<std::size_t>(34) : std::nullopt;
+      s.status(kB, {});
+    }
+    s.captured.reset();
+  };
+  garbage(false, false);
+  garbage(false, true);
+  garbage(true, false);
+  garbage(true, true);
+  s.up();
+  EXPECT_EQ(s.found(), Rules{});
+  EXPECT_EQ(s.judge().links().size(), 1U);
+  EXPECT_EQ(s.judge().unjudged().damaged, 2000U);
+  EXPECT_EQ(s.judge().unjudged().cut, 2000U);
+  EXPECT_EQ(s.judge().unjudged().all(), 4000U);
+}
+
 TEST(JudgeLinks, VlansAreLinks) {
   Script s;
   s.tag = {std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{5}};

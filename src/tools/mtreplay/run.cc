@@ -36,7 +36,8 @@ fs::path dump_path(const RunOptions& options, const fs::path& trace) {
   return fs::path(options.dump) / (trace.stem().string() + ".pcap");
 }
 
-/// What is wrong with writing the dumps: one would replace another one, or a trace.
+/// What is wrong with writing the dumps: one would replace another one, or a file that is there. A
+/// capture does not say whether it is a dump or half of a trace that is not run now.
 std::optional<std::string> dump_fault(const RunOptions& options,
                                       const std::vector<fs::path>& traces) {
   if (options.dump.empty()) return std::nullopt;
@@ -46,6 +47,12 @@ std::optional<std::string> dump_fault(const RunOptions& options,
     if (resolved(dump) == resolved(fs::path(trace).replace_extension(".pcap"))) {
       return fmt::format("--dump {}: {} would replace the trace itself; name another folder",
                          options.dump, dump.string());
+    }
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(dump, error))) {
+      return fmt::format(
+          "--dump {}: {} is there already and is not replaced; remove it, or name another folder",
+          options.dump, dump.string());
     }
     const auto [at, fresh] = by_dump.emplace(dump, trace);
     if (!fresh) {

@@ -209,6 +209,21 @@ TEST_F(Run, ADumpReplacesNeitherATraceNorAnotherDump) {
   options.traces = {folder_ / "loss_one"};
   EXPECT_EQ(run(options), kConforms) << err_.str();
   EXPECT_EQ(read(folder_ / "dump" / "loss_one.pcap").size(), before.size());
+  EXPECT_EQ(run(options), kUnusable) << "a dump of before is kept, too";
+  EXPECT_THAT(err_.str(), HasSubstr("dump/loss_one.pcap is there already"));
+  EXPECT_THAT(err_.str(), HasSubstr("remove it"));
+}
+
+// A folder of traces may have one of the same name as the one that is run from elsewhere.
+TEST_F(Run, ADumpReplacesNoTraceThatIsNotRun) {
+  copy("loss_one");
+  std::ofstream(folder_ / "loss_one.pcap", std::ios::trunc) << "of somebody else";
+  RunOptions options;
+  options.traces = {kTraces / "loss_one"};
+  options.dump = folder_;
+  EXPECT_EQ(run(options), kUnusable);
+  EXPECT_EQ(read(folder_ / "loss_one.pcap"), "of somebody else");
+  EXPECT_EQ(out_.str(), "") << "nothing was run";
 }
 
 }  // namespace

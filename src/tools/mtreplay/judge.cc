@@ -240,6 +240,7 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
       return fail(*fault);
     }
   }
+  if (const auto fault = end_output(out)) return fail(*fault);
   // What could be read was judged, and told; but that was not all.
   if (fed.fault) return fail(*fed.fault);
   if (findings.broken) return kDiffers;

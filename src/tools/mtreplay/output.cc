@@ -6,6 +6,12 @@
 
 namespace mtl::tools {
 
+std::optional<std::string> end_output(std::ostream& out) {
+  out.flush();
+  if (out) return std::nullopt;
+  return "standard output: cannot be written to its end; is the disk full, or the reader gone?";
+}
+
 std::optional<std::string> write_output(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;

@@ -162,15 +162,19 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
   }
   const bool report_alone = options.report && options.output.empty();
   if (!report_alone) print_text(results, options, out);
-  if (!options.report) return status;
-  const std::string text = render(*options.report, results);
-  if (report_alone) {
-    out << text;
-  } else if (const auto fault = write_output(options.output, text)) {
-    err << fmt::format("mtreplay: {}\n", *fault);
-    return kUnusable;
+  std::optional<std::string> fault;
+  if (options.report) {
+    const std::string text = render(*options.report, results);
+    if (report_alone) {
+      out << text;
+    } else {
+      fault = write_output(options.output, text);
+    }
   }
-  return status;
+  if (!fault) fault = end_output(out);
+  if (!fault) return status;
+  err << fmt::format("mtreplay: {}\n", *fault);
+  return kUnusable;
 }
 
 }  // namespace mtl::tools

@@ -188,6 +188,22 @@ TEST_F(JudgeCommand, Json) {
   EXPECT_EQ(judge(options), kUnusable);
 }
 
+// /dev/full takes nothing, as a disk that is full.
+TEST_F(JudgeCommand, WhatCannotBeWrittenToItsEndIsAnError) {
+  JudgeOptions options;
+  options.capture = kTraces / "loss_one.pcap";
+  for (const bool json : {false, true}) {
+    options.json = json;
+    std::ofstream full("/dev/full");
+    err_.str("");
+    EXPECT_EQ(judge_capture(options, full, err_), kUnusable);
+    EXPECT_THAT(err_.str(), HasSubstr("standard output: cannot be written"));
+  }
+  options.output = "/dev/full";
+  EXPECT_EQ(judge(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("--output /dev/full: cannot be written"));
+}
+
 TEST_F(JudgeCommand, NeverJudgesNothing) {
   EXPECT_EQ(judge(folder_ / "none.pcap"), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr("none.pcap: cannot be opened"));

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -189,6 +190,23 @@ TEST_F(Run, AReportThatCannotBeWrittenIsAnError) {
   options.output = folder_ / "nosuch" / "report";
   EXPECT_EQ(run(options), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr("nosuch/report"));
+}
+
+// /dev/full takes nothing, as a disk that is full.
+TEST_F(Run, WhatCannotBeWrittenToItsEndIsAnError) {
+  copy("loss_one");
+  RunOptions options;
+  options.traces = {folder_.string()};
+  for (const auto report : {std::optional<ReportFormat>(), std::optional(ReportFormat::kJson)}) {
+    options.report = report;
+    std::ofstream full("/dev/full");
+    err_.str("");
+    EXPECT_EQ(run_traces(options, full, err_), kUnusable);
+    EXPECT_THAT(err_.str(), HasSubstr("standard output: cannot be written"));
+  }
+  options.output = "/dev/full";
+  EXPECT_EQ(run(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("--output /dev/full: cannot be written"));
 }
 
 TEST_F(Run, ADumpReplacesNeitherATraceNorAnotherDump) {

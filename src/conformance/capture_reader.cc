@@ -267,27 +267,38 @@ std::optional<Error> CaptureReader::read_interface(Bytes body) {
   return std::nullopt;
 }
 
-/// What is told of an interface and matters here. An option that does not fit ends the list.
+/// Calls `on(code, value)` for each option. One that does not fit ends the list.
+template <class On>
+void CaptureReader::each_option(Bytes options, On&& on) const {
+  while (options.size() >= 4) {
+    const std::uint16_t code = number16(options.data());
+    const std::size_t length = number16(options.data() + 2);
+    if (code == 0 || options.size() - 4 < length) return;
+    on(code, options.subspan(4, length));
+    options = options.subspan(4 + std::min(padded(length), options.size() - 4));
+  }
+}
+
+/// What is told of an interface and matters here.
 void CaptureReader::read_options(Bytes options, CaptureInterface& interface) const {
   constexpr std::uint16_t kName = 2;
   constexpr std::uint16_t kResolution = 9;
   constexpr std::uint16_t kFcsLength = 13;
   constexpr std::uint16_t kOffset = 14;
-  while (options.size() >= 4) {
-    const std::uint16_t code = number16(options.data());
-    const std::size_t length = number16(options.data() + 2);
-    if (code == 0 || options.size() - 4 < length) return;
-    const std::byte* value = options.data() + 4;
-    if (code == kName) interface.name.assign(reinterpret_cast<const char*>(value), length);
-    if (code == kResolution && length == 1) {
-      interface.units_per_second = resolution(native<std::uint8_t>(value));
+  each_option(options, [&](std::uint16_t code, Bytes value) {
+    if (code == kName) {
+      interface.name.assign(reinterpret_cast<const char*>(value.data()), value.size());
     }
-    if (code == kFcsLength && length == 1) interface.fcs_length = native<std::uint8_t>(value);
-    if (code == kOffset && length == 8) {
-      interface.offset_seconds = static_cast<std::int64_t>(number64(value));
+    if (code == kResolution && value.size() == 1) {
+      interface.units_per_second = resolution(native<std::uint8_t>(value.data()));
     }
-    options = options.subspan(4 + std::min(padded(length), options.size() - 4));
-  }
+    if (code == kFcsLength && value.size() == 1) {
+      interface.fcs_length = native<std::uint8_t>(value.data());
+    }
+    if (code == kOffset && value.size() == 8) {
+      interface.offset_seconds = static_cast<std::int64_t>(number64(value.data()));
+    }
+  });
 }
 
 void CaptureReader::read_statistics(Bytes body) {
@@ -298,17 +309,21 @@ void CaptureReader::read_statistics(Bytes body) {
   const std::size_t index = section_begin_ + number32(body.data());
   if (index >= interfaces_.size()) return;
   std::uint64_t missed = 0;
-  Bytes options = body.subspan(kFixed);
-  while (options.size() >= 4) {
-    const std::uint16_t code = number16(options.data());
-    const std::size_t length = number16(options.data() + 2);
-    if (code == 0 || options.size() - 4 < length) break;
-    if ((code == kInterfaceDrop || code == kSystemDrop) && length == 8) {
-      missed += number64(options.data() + 4);
+  each_option(body.subspan(kFixed), [&](std::uint16_t code, Bytes value) {
+    if ((code == kInterfaceDrop || code == kSystemDrop) && value.size() == 8) {
+      missed += number64(value.data());
     }
-    options = options.subspan(4 + std::min(padded(length), options.size() - 4));
-  }
-  interfaces_[index].missed = missed;  // counts from the start of the capture
+  });
+  // It counts from the start of the capture, and what stood beside frames may be part of it.
+  interfaces_[index].missed = std::max(interfaces_[index].missed, missed);
+}
+
+/// What an enhanced packet block says behind its packet: frames missed since the one before.
+void CaptureReader::read_packet_options(Bytes options, CaptureInterface& interface) const {
+  constexpr std::uint16_t kDropCount = 4;
+  each_option(options, [&](std::uint16_t code, Bytes value) {
+    if (code == kDropCount && value.size() == 8) interface.missed += number64(value.data());
+  });
 }
 
 Result<bool> CaptureReader::read_packet(Bytes body, std::uint32_t type, CaptureRecord& record) {
@@ -337,6 +352,14 @@ Result<bool> CaptureReader::read_packet(Bytes body, std::uint32_t type, CaptureR
   if (captured > body.size() - fixed) {
     return fault(fmt::format("a packet of {} bytes in a block of {}; the file is damaged", captured,
                              body.size()));
+  }
+  if (type == kPacketBlock) {
+    read_packet_options(body.subspan(std::min(body.size(), fixed + padded(captured))),
+                        interfaces_[interface]);
+  }
+  constexpr std::uint16_t kNotCounted = 0xFFFF;
+  if (type == kOldPacketBlock && number16(p + 2) != kNotCounted) {
+    interfaces_[interface].missed += number16(p + 2);
   }
   if (auto error = deliver(static_cast<std::uint32_t>(interface), units,
                            body.subspan(fixed, captured), length, record)) {

@@ -22,7 +22,8 @@ struct CaptureInterface {
   std::string name;             ///< pcapng if_name; empty: not told
   std::uint32_t section = 0;    ///< in which it is described, from 0; numbers begin anew in each
   std::uint16_t link_type = 0;  ///< 1: Ethernet
-  /// Frames that the interface or its host missed, as the capture's own statistics say.
+  /// Frames that the interface or its host missed, as the capture itself says so far: by statistics
+  /// of the interface, or by what stands beside frames.
   std::uint64_t missed = 0;
 
   static constexpr std::uint16_t kEthernet = 1;
@@ -73,7 +74,10 @@ class CaptureReader {
   Result<bool> next_classic(CaptureRecord& record);
   Result<bool> next_block(CaptureRecord& record);
   std::optional<Error> read_interface(std::span<const std::byte> body);
+  template <class On>
+  void each_option(std::span<const std::byte> options, On&& on) const;
   void read_options(std::span<const std::byte> options, CaptureInterface& interface) const;
+  void read_packet_options(std::span<const std::byte> options, CaptureInterface& interface) const;
   void read_statistics(std::span<const std::byte> body);
   Result<bool> read_packet(std::span<const std::byte> body, std::uint32_t type,
                            CaptureRecord& record);

@@ -127,6 +127,10 @@ bool Judge::tapped_here(LinkView& link, std::size_t side, const LinkFrame& frame
     }
   }
   tapped = {by, tap.interface, tap.section, tap.at, 0};
+  auto& known = link.interfaces;
+  if (std::find(known.begin(), known.end(), tap.interface) == known.end()) {
+    known.push_back(tap.interface);
+  }
   return true;
 }
 
@@ -174,6 +178,13 @@ std::size_t Judge::make(std::uint32_t tags, const Mac& from, const Mac& to) {
     give(index, frame);
   }
   return index;
+}
+
+void Judge::missed_on(std::uint32_t interface) {
+  for (LinkView& link : links_) {
+    const auto& known = link.interfaces;
+    if (std::find(known.begin(), known.end(), interface) != known.end()) link.judge->missed();
+  }
 }
 
 std::uint64_t Judge::judged() const {

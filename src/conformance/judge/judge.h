@@ -44,8 +44,9 @@ struct Tapped {
 
 /// One link that was found.
 struct LinkView {
-  std::uint32_t tags = 0;        ///< VLAN ids, as LinkFrame::tags
-  std::array<Tapped, 2> taps{};  ///< of each side
+  std::uint32_t tags = 0;                 ///< VLAN ids, as LinkFrame::tags
+  std::array<Tapped, 2> taps{};           ///< of each side
+  std::vector<std::uint32_t> interfaces;  ///< all on which a side was judged
   std::unique_ptr<LinkJudge> judge;
 };
 
@@ -70,6 +71,9 @@ class Judge {
 
   /// The next frame that passed the tap.
   void frame(const TapFrame& tap);
+  /// The capture says that it lacks frames of an interface: links that were judged there are not
+  /// complete. Before finish().
+  void missed_on(std::uint32_t interface);
   /// No more come: tells what waited for that.
   void finish();
 

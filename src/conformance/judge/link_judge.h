@@ -27,6 +27,8 @@ class LinkJudge {
   void seen_elsewhere(std::size_t side) { ++sums_[side].elsewhere; }
   /// A side is judged on another interface from now on; frames of it may not have been judged.
   void moved();
+  /// The capture says that it lacks frames, which may be this link's.
+  void missed() { hole_ = true; }
   /// The capture was interrupted. `earlier`: what comes now was captured before, so that it begins
   /// anew, as if nothing had been seen.
   void interrupted(bool earlier);

@@ -103,6 +103,9 @@ Fed judge_all(CaptureReader& reader, Judge& judge) {
   }
   sorter.finish(give);
   fed.unsorted = sorter.unsorted();
+  for (std::uint32_t i = 0; i < reader.interfaces().size(); ++i) {
+    if (reader.interfaces()[i].missed != 0) judge.missed_on(i);
+  }
   judge.finish();
   return fed;
 }

@@ -196,6 +196,39 @@ TEST_P(Capture, OlderAndSimplerPackets) {
   EXPECT_EQ(read(file.all()), (std::vector<Read>{{1, 0, 7'000, {8}, 1}, {2, 0, 0, {1, 2}, 5}}));
 }
 
+// A packet tells how many were missed since the one before, statistics how many in all.
+TEST_P(Capture, WhatTheCaptureItselfMissed) {
+  const auto u64 = [&](std::uint64_t value) {
+    Bytes bytes(GetParam());
+    return bytes.u64(value).all();
+  };
+  Bytes file = section(GetParam());
+  for (int i = 0; i < 3; ++i) file.block(1, interface_block(file));
+  const auto dropped = [&](std::uint64_t count) {
+    file.block(6, file.make()
+                      .u32(0)
+                      .u32(0)
+                      .u32(1)
+                      .u32(1)
+                      .u32(1)
+                      .add({1})
+                      .pad()
+                      .option(4, u64(count))
+                      .option(0, {}));
+  };
+  dropped(2);
+  dropped(3);
+  file.block(2, file.make().u16(1).u16(4).u32(0).u32(1).u32(1).u32(1).add({1}).pad());
+  file.block(2, file.make().u16(1).u16(0xFFFF).u32(0).u32(1).u32(1).u32(1).add({1}).pad());
+  file.block(5, file.make().u32(2).u32(0).u32(0).option(5, u64(6)).option(7, u64(1)));
+  file.block(5, file.make().u32(2).u32(0).u32(0).option(5, u64(7)).option(7, u64(1)));
+  EXPECT_EQ(read(file.all()).size(), 4U);
+  ASSERT_EQ(interfaces_.size(), 3U);
+  EXPECT_EQ(interfaces_[0].missed, 5U);
+  EXPECT_EQ(interfaces_[1].missed, 4U);
+  EXPECT_EQ(interfaces_[2].missed, 8U);
+}
+
 TEST_P(Capture, SectionsOfEitherByteOrder) {
   Bytes file = section(GetParam());
   file.block(1, interface_block(file));

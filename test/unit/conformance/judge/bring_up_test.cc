@@ -480,6 +480,19 @@ TEST(JudgeLinks, AnInitThatABridgeFloodedDecidesNoInterface) {
   EXPECT_EQ(s.sum(kA).elsewhere, 1U) << "the copy of the INIT";
 }
 
+// What holds unless frames were missed is not told where the capture says that it missed some.
+TEST(JudgeLinks, WhatTheCaptureSaysThatItMissed) {
+  for (const std::uint32_t interface : {0U, 1U}) {
+    Script s(false);
+    s.up();
+    s.data(kA, {.seq = 0, .good = false});
+    s.status(kB, {.ack = 1});  // L12, unless another copy was missed
+    s.judge().missed_on(interface);
+    EXPECT_EQ(s.found(), interface == 0 ? Rules{} : Rules{"B L12?"});
+    EXPECT_EQ(s.judge().links()[0].judge->incomplete(), interface == 0);
+  }
+}
+
 TEST(JudgeLinks, ASideThatMovesIsFollowed) {
   Script s(false);
   s.up();

@@ -371,15 +371,16 @@ Result<bool> CaptureReader::read_packet(Bytes body, std::uint32_t type, CaptureR
 std::optional<Error> CaptureReader::deliver(std::uint32_t interface, std::uint64_t units,
                                             Bytes data, std::size_t length, CaptureRecord& record) {
   const CaptureInterface& from = interfaces_[interface];
-  // 2^63 nanoseconds are 292 years: what is beyond half of that is damaged, whatever the
-  // resolution.
-  constexpr std::uint64_t kMostSeconds = 1ULL << 32;
-  constexpr std::int64_t kMostOffset = 1LL << 32;
+  // Within 136 years of 1970, so that differences, too, are less than the 292 years of 2^63
+  // nanoseconds. What is beyond is damaged.
+  constexpr std::int64_t kMost = 1LL << 32;
   ++records_;
-  if (units / from.units_per_second > kMostSeconds || from.offset_seconds > kMostOffset ||
-      from.offset_seconds < -kMostOffset) {
-    return fault("a time centuries away; the file is damaged");
-  }
+  const std::uint64_t seconds = units / from.units_per_second;
+  const bool readable =
+      seconds < kMost && from.offset_seconds <= kMost && from.offset_seconds >= -kMost;
+  const std::int64_t whole =
+      readable ? static_cast<std::int64_t>(seconds) + from.offset_seconds : kMost;
+  if (whole >= kMost || whole < -kMost) return fault("a time centuries away; the file is damaged");
   length = std::max(length, data.size());
   const std::size_t fcs = std::min<std::size_t>(from.fcs_length, length);
   record.number = records_;

@@ -38,9 +38,9 @@ struct CaptureInterface {
 
 /// One record. `bytes` holds until the next call of the reader.
 struct CaptureRecord {
-  std::uint64_t number = 0;          ///< in the file, from 1, as Wireshark counts
-  std::uint32_t interface = 0;       ///< index into CaptureReader::interfaces()
-  Time at{};                         ///< since 1970; 0 where the file has no time
+  std::uint64_t number = 0;     ///< in the file, from 1, as Wireshark counts
+  std::uint32_t interface = 0;  ///< index into CaptureReader::interfaces()
+  Time at{};  ///< since 1970, within 2^32 s of it either way; 0 where the file has no time
   std::span<const std::byte> bytes;  ///< as far as captured, without FCS
   std::size_t length = 0;            ///< on the wire, without FCS; not less than bytes
 };

@@ -15,10 +15,15 @@ void TimeSorter::hold(const CaptureRecord& record) {
     held.bytes = std::move(spare_.back());
     spare_.pop_back();
   }
+  bytes_ -= held.bytes.capacity();
   held.bytes.assign(record.bytes.begin(), record.bytes.end());
+  bytes_ += held.bytes.capacity();
+  while (bytes_ > kMostBytes && !spare_.empty()) {
+    bytes_ -= spare_.back().capacity();
+    spare_.pop_back();
+  }
   held.record = record;
   held.record.bytes = held.bytes;
-  bytes_ += held.bytes.size();
   if (record.at < given_) ++unsorted_;
   newest_ = std::max(newest_, record.at);
   heap_.push_back(std::move(held));
@@ -35,13 +40,16 @@ TimeSorter::Held TimeSorter::take() {
   std::pop_heap(heap_.begin(), heap_.end(), later);
   Held held = std::move(heap_.back());
   heap_.pop_back();
-  bytes_ -= held.bytes.size();
   given_ = std::max(given_, held.record.at);
   return held;
 }
 
 void TimeSorter::put_back(Held held) {
-  spare_.push_back(std::move(held.bytes));
+  if (bytes_ > kMostBytes) {
+    bytes_ -= held.bytes.capacity();
+  } else {
+    spare_.push_back(std::move(held.bytes));
+  }
 }
 
 }  // namespace mtl::conformance

@@ -32,6 +32,9 @@ class TimeSorter {
     while (!heap_.empty()) release(on);
     newest_ = given_ = Time{Duration::min()};
   }
+  /// Bytes that are kept for records, those of records to come included. After push() no more than
+  /// kMostBytes, or what the one record held is longer.
+  std::size_t memory() const { return bytes_; }
   /// Records that came too late to be put in order.
   std::uint64_t unsorted() const { return unsorted_; }
 
@@ -55,7 +58,7 @@ class TimeSorter {
 
   std::vector<Held> heap_;  ///< the earliest first
   std::vector<std::vector<std::byte>> spare_;
-  std::size_t bytes_ = 0;  ///< of heap_
+  std::size_t bytes_ = 0;  ///< capacities in heap_ and spare_
   Time newest_{Duration::min()};
   Time given_{Duration::min()};
   std::uint64_t unsorted_ = 0;

@@ -14,7 +14,7 @@ namespace mtl::conformance::judge {
 struct TapFrame {
   std::uint64_t number = 0;          ///< in the capture, from 1
   std::uint32_t interface = 0;       ///< of the capture
-  Time at{};                         ///< when it passed the tap
+  Time at{};                         ///< when it passed the tap; within 2^32 s of 0, either way
   std::span<const std::byte> bytes;  ///< from the Ethernet header on, as far as captured, no FCS
   std::size_t length = 0;            ///< on the wire; not less than bytes
   std::uint32_t section = 0;         ///< of the capture; each is a capture of its own, never fewer

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@ constexpr std::size_t kFewestSlots = 64;
 constexpr std::size_t kUnknownSlots = 2048;  // where the window is not known
 constexpr std::uint32_t kLost = 64;          // acks behind, in a row: it is we who are wrong
 constexpr Duration kClockSlack = milliseconds(1);
+constexpr std::int64_t kClocksApart = 5000;  // two clocks of 100 ppm each: one part in so many
 
 constexpr std::size_t kTxAt = 16;  // in the body of a STATUS
 constexpr std::size_t kEchoAt = 20;
@@ -34,9 +36,13 @@ bool is_data(const LinkFrame& frame) {
 }  // namespace
 
 void Spread::add(Duration sample) {
+  // Times of a damaged capture may be centuries apart.
+  constexpr Duration::rep kMost = std::numeric_limits<Duration::rep>::max();
+  Duration::rep total = 0;
   least = samples == 0 ? sample : std::min(least, sample);
   most = std::max(most, sample);
-  sum += sample;
+  if (__builtin_add_overflow(sum.count(), sample.count(), &total)) total = kMost;
+  sum = Duration{total};
   ++samples;
 }
 
@@ -592,6 +598,7 @@ void Session::on_control(std::size_t side) {
 
 void Session::on_status(std::size_t side) {
   Way& way = ways_[side];
+  if (way.has_t_tx) way.t_tx_apart = std::max(way.t_tx_apart, frame_->tap->at - way.t_tx_at);
   way.t_tx = load32(frame_->body.data() + kTxAt);
   way.t_tx_at = frame_->tap->at;
   way.has_t_tx = true;
@@ -607,15 +614,16 @@ void Session::on_status(std::size_t side) {
 }
 
 /// From the tap to `side` and back: by the tap's clock, of which the other side's clock is told by
-/// its last STATUS.
+/// its last STATUS. That may not have arrived yet, so that the one before it is echoed.
 void Session::on_echo(std::size_t side, std::uint32_t t_echo) {
   const Way& other = ways_[1 - side];
   if (!other.has_t_tx) return;
-  const std::uint32_t now =
-      other.t_tx + static_cast<std::uint32_t>(Duration(frame_->tap->at - other.t_tx_at).count());
+  const Duration since = frame_->tap->at - other.t_tx_at;
+  const std::uint32_t now = other.t_tx + static_cast<std::uint32_t>(since.count());
   const Duration sample{static_cast<std::int32_t>(now - t_echo)};
   if (sample >= Duration{0}) sums_[side].turn.add(sample);
-  if (sample < -kClockSlack) {
+  const Duration between = std::max(since, Duration{0}) + std::max(other.t_tx_apart, Duration{0});
+  if (sample < -(kClockSlack + between / kClocksApart)) {
     unless_missed(side, "L19", [&] {
       return fmt::format("echoes a time that the other side's clock reaches in {} ns",
                          -sample.count());

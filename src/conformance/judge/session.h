@@ -102,6 +102,7 @@ class Session {
     Newest newest;
     std::uint32_t t_tx = 0;  ///< of its last STATUS
     Time t_tx_at{};
+    Duration t_tx_apart{0};  ///< the longest time between two STATUS
     bool has_t_tx = false;
     bool echoed = false;
     bool heard = false;

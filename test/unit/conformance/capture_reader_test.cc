@@ -307,6 +307,32 @@ TEST_P(Capture, DamagedOnesSayWhereAndWhat) {
             std::string::npos);
 }
 
+// 2^32 s either way of 1970, offset included: differences must fit, too.
+TEST_P(Capture, HowFarTimesGo) {
+  const auto with = [&](std::int64_t offset, std::uint64_t seconds) {
+    Bytes file = section(GetParam());
+    Bytes bytes(GetParam());
+    bytes.u64(static_cast<std::uint64_t>(offset));
+    file.block(1, interface_block(file).option(9, {0}).option(14, bytes.all()));
+    file.block(6, file.make()
+                      .u32(0)
+                      .u32(static_cast<std::uint32_t>(seconds >> 32))
+                      .u32(static_cast<std::uint32_t>(seconds))
+                      .u32(0)
+                      .u32(0));
+    const auto all = read(file.all());
+    return all.empty() ? error_ : std::to_string(all[0].at);
+  };
+  const std::int64_t most = 1LL << 32;
+  EXPECT_EQ(with(most - 1, 0), "4294967295000000000");
+  EXPECT_EQ(with(1, static_cast<std::uint64_t>(most) - 2), "4294967295000000000");
+  EXPECT_EQ(with(-most, 0), "-4294967296000000000");
+  for (const auto& error : {with(most - 1, 1), with(most, 0), with(-most - 1, 0), with(most, 5),
+                            with(INT64_MIN, 0), with(INT64_MAX, UINT32_MAX)}) {
+    EXPECT_NE(error.find("centuries"), std::string::npos) << error;
+  }
+}
+
 TEST_P(Capture, WhatIsNoCapture) {
   read({});
   EXPECT_NE(error_.find("no pcap"), std::string::npos) << error_;

@@ -72,6 +72,20 @@ TEST_F(Sorted, WhatComesTooLateIsCountedAndGivenAtOnce) {
   EXPECT_EQ(sorter_.unsorted(), 1U);
 }
 
+// Buffers that were grown for long records serve short ones: what counts is what they take.
+TEST_F(Sorted, BoundsWhatBuffersTake) {
+  constexpr std::size_t kLong = TimeSorter::kMostBytes / 16;
+  Duration at{0};
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < 40; ++i) push(at += milliseconds(1), i == round ? kLong : 10);
+    push(at += milliseconds(2000), 10);  // all before it are given, their buffers spare
+    EXPECT_LE(sorter_.memory(), TimeSorter::kMostBytes);
+  }
+  for (int i = 0; i < 100; ++i) push(at += milliseconds(1), kLong);
+  EXPECT_LE(sorter_.memory(), TimeSorter::kMostBytes);
+  EXPECT_GE(sorter_.memory(), TimeSorter::kMostBytes - kLong);
+}
+
 TEST_F(Sorted, BeginsAnewWhenAllIsGiven) {
   push(milliseconds(5000));
   finish();

@@ -316,6 +316,38 @@ TEST(JudgeSession, L19_RoundTrip) {
   EXPECT_EQ(s.sum(kA).turn.least, Duration(4600));
 }
 
+// Clocks of 100 ppm either way: after 10 s they may be 2 ms apart, in a minute 12 ms.
+TEST(JudgeSession, L19_ClocksRunApart) {
+  const auto echo = [](Duration apart, std::uint32_t ahead, bool then) {
+    Script s;
+    s.up();
+    s.status(kB, {.t_tx = 1'000});
+    s.wait(apart);
+    if (then) s.status(kB, {.t_tx = 1'000 + static_cast<std::uint32_t>(apart.count())});
+    // Of the first STATUS: the second is on its way.
+    const auto elapsed = static_cast<std::uint32_t>((apart + std::chrono::microseconds(1)).count());
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 1'000 + elapsed + ahead});
+    return s.found();
+  };
+  for (const bool then : {false, true}) {
+    EXPECT_EQ(echo(std::chrono::seconds(10), 2'900'000, then), Rules{});
+    EXPECT_EQ(echo(std::chrono::seconds(10), 3'100'000, then), (Rules{"A L19?"}));
+    EXPECT_EQ(echo(std::chrono::seconds(60), 12'900'000, then), Rules{});
+    EXPECT_EQ(echo(std::chrono::milliseconds(1), 1'100'000, then), (Rules{"A L19?"}));
+  }
+}
+
+TEST(JudgeSession, TimesCenturiesApart) {
+  Script s(false);
+  s.wait(-std::chrono::seconds(1LL << 32));
+  s.up();
+  for (std::uint16_t seq = 0; seq < 2; ++seq) s.data(kA, {.seq = seq});
+  s.wait(std::chrono::seconds(8'000'000'000));
+  for (std::uint16_t seq = 0; seq < 2; ++seq) s.data(kA, {.seq = seq, .flags = kReplay});
+  EXPECT_EQ(s.sum(kA).timer_replay.samples, 2U);
+  EXPECT_GT(s.sum(kA).timer_replay.mean(), Duration{0});
+}
+
 // Rules: L20
 TEST(JudgeSession, L20_MoreThanTheCapacity) {
   Script s(false);

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "conformance/printable.h"
+
 namespace mtl::tools {
 namespace {
 
@@ -19,10 +21,15 @@ std::size_t count(const std::vector<TraceResult>& results, int status) {
       results.begin(), results.end(), [&](const TraceResult& r) { return r.status == status; }));
 }
 
-/// Text of XML, in an attribute or not. Control characters have no form in XML 1.0.
+/// Of names of files and of what stands in traces.
+std::string lines(std::string_view text) {
+  return conformance::printable(text, "\n\t");
+}
+
+/// Text of XML, in an attribute or not.
 std::string xml(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : lines(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -36,12 +43,8 @@ std::string xml(std::string_view text) {
       case '"':
         out += "&quot;";
         break;
-      case '\n':
-      case '\t':
-        out += c;
-        break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+        out += c;
     }
   }
   return out;
@@ -83,7 +86,7 @@ std::string yaml(std::string_view message) {
 
 /// '#' begins a directive in TAP.
 std::string tap_name(std::string_view name) {
-  std::string out(name);
+  std::string out = conformance::printable(name);
   std::replace(out.begin(), out.end(), '#', '_');
   return out;
 }
@@ -94,7 +97,7 @@ std::string tap(const std::vector<TraceResult>& results) {
     const TraceResult& result = results[i];
     const bool ok = result.status == kConforms;
     out += fmt::format("{} {} - {}\n", ok ? "ok" : "not ok", i + 1, tap_name(result.name));
-    if (!ok) out += yaml(result.message);
+    if (!ok) out += yaml(lines(result.message));
   }
   return out;
 }
@@ -120,7 +123,7 @@ json::object difference_object(const conformance::Difference& difference) {
   object["at_ns"] = nanos(difference.at);
   if (difference.port) object["port"] = difference.port->value();
   if (difference.frame != 0) object["frame"] = difference.frame;
-  object["what"] = difference.what;
+  object["what"] = lines(difference.what);
   if (difference.fields.empty()) return object;
   json::array fields;
   for (const conformance::FieldDifference& field : difference.fields) {
@@ -137,13 +140,15 @@ std::string to_json(const std::vector<TraceResult>& results) {
   json::array traces;
   for (const TraceResult& result : results) {
     json::object object;
-    object["name"] = result.name;
-    object["path"] = result.path.string();
+    object["name"] = lines(result.name);
+    object["path"] = lines(result.path.string());
     object["status"] = result.status == kConforms  ? "conforms"
                        : result.status == kDiffers ? "differs"
                                                    : "unusable";
-    object["rules"] = json::array(result.rules.begin(), result.rules.end());
-    if (result.status == kUnusable) object["error"] = result.message;
+    json::array rules;
+    for (const std::string& rule : result.rules) rules.push_back(json::string(lines(rule)));
+    object["rules"] = std::move(rules);
+    if (result.status == kUnusable) object["error"] = lines(result.message);
     json::array differences;
     for (const auto& difference : result.differences) {
       differences.push_back(difference_object(difference));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "conformance/pcap_file.h"
+#include "conformance/printable.h"
 #include "conformance/trace.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/report.h"
@@ -18,6 +19,7 @@ namespace mtl::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using conformance::printable;
 using conformance::Trace;
 
 /// NAME.json of NAME, NAME.json or NAME.pcap.
@@ -111,11 +113,11 @@ void print_text(const std::vector<TraceResult>& results, const RunOptions& optio
   for (const TraceResult& result : results) {
     if (result.status == kConforms) {
       ++conform;
-      out << fmt::format("ok      {}\n", result.name);
+      out << fmt::format("ok      {}\n", printable(result.name));
     } else if (result.status == kDiffers) {
-      out << fmt::format("FAILED  {}", result.message);
+      out << fmt::format("FAILED  {}", printable(result.message, "\n"));
     } else {
-      out << fmt::format("UNUSED  {}: {}\n", result.name, result.message);
+      out << fmt::format("UNUSED  {}: {}\n", printable(result.name), printable(result.message));
     }
   }
   out << fmt::format("{} of {} traces conform, ports over {} shard{}\n", conform, results.size(),
@@ -158,7 +160,7 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
   int status = kConforms;
   for (const TraceResult& result : results) {
     status = std::max(status, result.status);
-    if (result.status == kUnusable) err << fmt::format("mtreplay: {}\n", result.message);
+    if (result.status == kUnusable) err << fmt::format("mtreplay: {}\n", printable(result.message));
   }
   const bool report_alone = options.report && options.output.empty();
   if (!report_alone) print_text(results, options, out);

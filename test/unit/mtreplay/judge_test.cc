@@ -10,6 +10,7 @@
 #include <boost/json/value.hpp>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -186,6 +187,37 @@ TEST_F(JudgeCommand, Json) {
   EXPECT_TRUE(fs::exists(options.output));
   options.output = folder_ / "none" / "report.json";
   EXPECT_EQ(judge(options), kUnusable);
+}
+
+// A pcapng whose interface has the name "\x1b[2J\xff", with one INIT.
+TEST_F(JudgeCommand, NamesOutOfTheCaptureAreEscaped) {
+  const auto frames = conformance::read_capture(kTraces / "loss_one.pcap");
+  ASSERT_TRUE(frames);
+  const auto& bytes = frames->at(0).bytes;
+  JudgeOptions options;
+  options.capture = folder_ / "named.pcapng";
+  std::ofstream file(options.capture, std::ios::binary);
+  const auto words = [&](std::initializer_list<std::uint32_t> all) {
+    for (const std::uint32_t word : all) {
+      file.write(reinterpret_cast<const char*>(&word), sizeof word);
+    }
+  };
+  words({0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0xFFFFFFFF, 0xFFFFFFFF, 28});
+  words({1, 32, 1, 0, 2 | 5U << 16});  // if_name of 5 bytes
+  file << "\x1b[2J\xff" << std::string(3, '\0');
+  words({32});
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  const std::uint32_t padded = (length + 3) / 4 * 4;
+  words({6, 32 + padded, 0, 0, 0, length, length});
+  file.write(reinterpret_cast<const char*>(bytes.data()), length);
+  file << std::string(padded - length, '\0');
+  words({32 + padded});
+  file.close();
+  EXPECT_EQ(judge(options), kConforms) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("interface \\x1b[2J\\xff\n"));
+  options.json = true;
+  EXPECT_EQ(judge(options), kConforms);
+  EXPECT_THAT(out_.str(), HasSubstr("\\\\x1b[2J\\\\xff"));
 }
 
 // /dev/full takes nothing, as a disk that is full.

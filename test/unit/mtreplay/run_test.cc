@@ -142,6 +142,25 @@ TEST_F(Run, Tap) {
   EXPECT_THAT(out_.str(), testing::EndsWith("  ...\n"));
 }
 
+// A name is one line, whatever it says.
+TEST_F(Run, NamesOfFilesAreEscaped) {
+  const std::string name = "a\nok 2 - b\x1b\xff";
+  std::ofstream(folder_ / (name + ".json")) << "{";
+  std::ofstream(folder_ / (name + ".pcap")) << "";
+  RunOptions options;
+  options.traces = {folder_.string()};
+  options.report = ReportFormat::kTap;
+  EXPECT_EQ(run(options), kUnusable);
+  EXPECT_THAT(out_.str(), HasSubstr("not ok 1 - a\\x0aok 2 - b\\x1b\\xff\n"));
+  options.report = ReportFormat::kJunit;
+  EXPECT_EQ(run(options), kUnusable);
+  EXPECT_THAT(out_.str(), HasSubstr("b\\x1b\\xff"));
+  options.report = ReportFormat::kJson;
+  EXPECT_EQ(run(options), kUnusable);
+  EXPECT_THAT(out_.str(), HasSubstr("b\\\\x1b\\\\xff"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("\x1b")));
+}
+
 TEST_F(Run, Junit) {
   copy_broken();
   copy("ack_every");

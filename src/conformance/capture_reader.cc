@@ -190,8 +190,8 @@ Result<bool> CaptureReader::next_classic(CaptureRecord& record) {
     cut_off_ = true;
     return false;
   }
-  if (auto error =
-          deliver(0, seconds * per_second + part, whole.subspan(kClassicRecord), length, record)) {
+  if (auto error = deliver(0, seconds * per_second + part, whole.subspan(kClassicRecord), length,
+                           interfaces_[0].fcs_length, record)) {
     return *error;
   }
   return true;
@@ -318,12 +318,20 @@ void CaptureReader::read_statistics(Bytes body) {
   interfaces_[index].missed = std::max(interfaces_[index].missed, missed);
 }
 
-/// What an enhanced packet block says behind its packet: frames missed since the one before.
-void CaptureReader::read_packet_options(Bytes options, CaptureInterface& interface) const {
+/// What an enhanced packet block says behind its packet: frames missed since the one before, and
+/// how long its FCS is, if another length than the interface's. The FCS that its frame has.
+std::uint32_t CaptureReader::read_packet_options(Bytes options, CaptureInterface& interface) const {
+  constexpr std::uint16_t kFlags = 2;
   constexpr std::uint16_t kDropCount = 4;
+  constexpr unsigned kFcsAt = 5;
+  std::uint32_t fcs = interface.fcs_length;
   each_option(options, [&](std::uint16_t code, Bytes value) {
     if (code == kDropCount && value.size() == 8) interface.missed += number64(value.data());
+    if (code != kFlags || value.size() != 4) return;
+    const std::uint32_t told = number32(value.data()) >> kFcsAt & 0xF;
+    if (told != 0) fcs = told;
   });
+  return fcs;
 }
 
 Result<bool> CaptureReader::read_packet(Bytes body, std::uint32_t type, CaptureRecord& record) {
@@ -353,23 +361,25 @@ Result<bool> CaptureReader::read_packet(Bytes body, std::uint32_t type, CaptureR
     return fault(fmt::format("a packet of {} bytes in a block of {}; the file is damaged", captured,
                              body.size()));
   }
+  std::uint32_t fcs = interfaces_[interface].fcs_length;
   if (type == kPacketBlock) {
-    read_packet_options(body.subspan(std::min(body.size(), fixed + padded(captured))),
-                        interfaces_[interface]);
+    fcs = read_packet_options(body.subspan(std::min(body.size(), fixed + padded(captured))),
+                              interfaces_[interface]);
   }
   constexpr std::uint16_t kNotCounted = 0xFFFF;
   if (type == kOldPacketBlock && number16(p + 2) != kNotCounted) {
     interfaces_[interface].missed += number16(p + 2);
   }
   if (auto error = deliver(static_cast<std::uint32_t>(interface), units,
-                           body.subspan(fixed, captured), length, record)) {
+                           body.subspan(fixed, captured), length, fcs, record)) {
     return *error;
   }
   return true;
 }
 
 std::optional<Error> CaptureReader::deliver(std::uint32_t interface, std::uint64_t units,
-                                            Bytes data, std::size_t length, CaptureRecord& record) {
+                                            Bytes data, std::size_t length,
+                                            std::uint32_t fcs_length, CaptureRecord& record) {
   const CaptureInterface& from = interfaces_[interface];
   // Within 136 years of 1970, so that differences, too, are less than the 292 years of 2^63
   // nanoseconds. What is beyond is damaged.
@@ -382,7 +392,7 @@ std::optional<Error> CaptureReader::deliver(std::uint32_t interface, std::uint64
       readable ? static_cast<std::int64_t>(seconds) + from.offset_seconds : kMost;
   if (whole >= kMost || whole < -kMost) return fault("a time centuries away; the file is damaged");
   length = std::max(length, data.size());
-  const std::size_t fcs = std::min<std::size_t>(from.fcs_length, length);
+  const std::size_t fcs = std::min<std::size_t>(fcs_length, length);
   record.number = records_;
   record.interface = interface;
   record.at = time_of(units, from);

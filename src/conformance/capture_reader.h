@@ -77,13 +77,14 @@ class CaptureReader {
   template <class On>
   void each_option(std::span<const std::byte> options, On&& on) const;
   void read_options(std::span<const std::byte> options, CaptureInterface& interface) const;
-  void read_packet_options(std::span<const std::byte> options, CaptureInterface& interface) const;
+  std::uint32_t read_packet_options(std::span<const std::byte> options,
+                                    CaptureInterface& interface) const;
   void read_statistics(std::span<const std::byte> body);
   Result<bool> read_packet(std::span<const std::byte> body, std::uint32_t type,
                            CaptureRecord& record);
   std::optional<Error> deliver(std::uint32_t interface, std::uint64_t units,
                                std::span<const std::byte> data, std::size_t length,
-                               CaptureRecord& record);
+                               std::uint32_t fcs_length, CaptureRecord& record);
 
   std::string path_;
   Fd file_;

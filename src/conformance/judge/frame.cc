@@ -68,16 +68,31 @@ void check_crcs(LinkFrame& frame, const std::byte* header, std::size_t room) {
                          : Crc::kWrong;
 }
 
-/// Some captures hold the FCS and do not say so: four bytes at the end that are just that are no
-/// padding.
-Bytes without_fcs(const TapFrame& tap, Bytes padding) {
+/// Bytes at the end of the frame that are its FCS, though the capture does not say so: four behind
+/// all that the frame has (`end`; short ones are padded, P4), or any four that are just its CRC.
+/// One of another value is that of the frame as it was before the capture took a tag out, say.
+std::size_t fcs_of(const TapFrame& tap, std::size_t end) {
   constexpr std::size_t kFcs = 4;
-  if (padding.size() < kFcs || tap.bytes.size() != tap.length || all_zeros(padding)) return padding;
-  const std::size_t end = tap.bytes.size() - kFcs;
+  if (tap.length < end + kFcs) return 0;
+  const bool whole = tap.bytes.size() == tap.length;
+  if (whole && all_zeros(tap.bytes.last(kFcs))) return 0;
+  if (tap.length == std::max(end, link::kMinFrame) + kFcs) return kFcs;
+  if (!whole) return 0;
   std::uint32_t stands = 0;
-  std::memcpy(&stands, tap.bytes.data() + end, sizeof stands);  // least significant byte first
-  if (ethernet_crc(tap.bytes.first(end)) != stands) return padding;
-  return padding.first(padding.size() - kFcs);
+  std::memcpy(&stands, tap.bytes.last(kFcs).data(), sizeof stands);  // least significant byte first
+  return ethernet_crc(tap.bytes.first(tap.bytes.size() - kFcs)) == stands ? kFcs : 0;
+}
+
+/// Padding as far as it was captured. Of a frame that was cut, what may be its FCS is none; nor are
+/// the last bytes of a long INIT alone, whose length this frame does not tell.
+Bytes padding_of(const TapFrame& tap, Bytes behind, std::size_t fcs, bool init) {
+  constexpr std::size_t kFcs = 4;
+  const bool cut = tap.bytes.size() != tap.length;
+  const bool unsure = fcs == 0 && (cut || (init && behind.size() > link::kMinFrame));
+  const std::size_t without = fcs != 0 || unsure ? kFcs : 0;
+  const std::size_t missing = tap.length - tap.bytes.size();
+  const std::size_t less = without > missing ? without - missing : 0;
+  return behind.first(behind.size() - std::min(behind.size(), less));
 }
 
 }  // namespace
@@ -115,10 +130,13 @@ Content take_apart(const TapFrame& tap, std::uint16_t ether_type, LinkFrame& fra
   frame.credit = CellCount{load16(h + 10)};
   frame.header_crc_field = load32(h + kCrcAt);
   const Bytes rest = bytes.subspan(link_at + link::kLinkHeader);
-  const std::size_t room = tap.length - link_at - link::kLinkHeader;
+  const std::size_t fcs = fcs_of(tap, link_at + link::kLinkHeader + frame.body_length);
+  frame.length -= fcs;
+  const std::size_t room = tap.length - fcs - link_at - link::kLinkHeader;
   frame.body = rest.first(std::min<std::size_t>(rest.size(), frame.body_length));
   frame.body_whole = frame.body.size() == frame.body_length;
-  frame.padding = without_fcs(tap, rest.subspan(frame.body.size()));
+  const bool init = frame.kind == static_cast<std::uint8_t>(link::Kind::kInit);
+  frame.padding = padding_of(tap, rest.subspan(frame.body.size()), fcs, init);
   check_crcs(frame, h, room);
   return Content::kLink;
 }

@@ -150,6 +150,29 @@ TEST_P(Capture, ClassicWithFcs) {
   EXPECT_TRUE(interfaces_.at(0).ethernet());
 }
 
+// The interface says how long its FCS are, a packet's flags say otherwise (bits 5 to 8).
+TEST_P(Capture, PcapngWithFcs) {
+  Bytes file = section(GetParam());
+  file.block(1, interface_block(file).option(13, {4}).option(0, {}));
+  const auto packet = [&](std::uint32_t flags) {
+    Bytes bytes(GetParam());
+    file.block(6, file.make()
+                      .u32(0)
+                      .u32(0)
+                      .u32(0)
+                      .u32(6)
+                      .u32(6)
+                      .add({1, 2, 3, 4, 5, 6})
+                      .pad()
+                      .option(2, bytes.u32(flags).all())
+                      .option(0, {}));
+  };
+  packet(1);  // inbound: nothing of the FCS
+  packet(2U << 5 | 1);
+  EXPECT_EQ(read(file.all()),
+            (std::vector<Read>{{1, 0, 0, {1, 2}, 2}, {2, 0, 0, {1, 2, 3, 4}, 4}}));
+}
+
 TEST_P(Capture, ManyInterfacesEachWithItsTimes) {
   Bytes file = section(GetParam());
   file.block(1, interface_block(file).option(2, {'e', 't', 'h', '0'}).option(0, {}));

@@ -17,7 +17,10 @@ TEST(Printable, WhatIsShownStays) {
 TEST(Printable, ControlCharacters) {
   EXPECT_EQ(printable("a\x1b[2Jb\r\n\x7f"), "a\\x1b[2Jb\\x0d\\x0a\\x7f");
   EXPECT_EQ(printable(std::string_view("\0x", 2)), "\\x00x");
-  EXPECT_EQ(printable("\xC2\x9B" "2J"), "\\xc2\\x9b2J") << "CSI in one character";
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "2J"),
+            "\\xc2\\x9b2J")
+      << "CSI in one character";
   EXPECT_EQ(printable("\xE2\x80\xAE"), "\\xe2\\x80\\xae") << "right to left";
   EXPECT_EQ(printable("a\nb\tc", "\n"), "a\nb\\x09c");
 }

@@ -135,6 +135,35 @@ TEST(JudgeForm, P4_AnFcsIsNoPadding) {
   EXPECT_EQ(s.found(), Rules{});
 }
 
+// Where a capture took a tag out, the FCS is that of the frame with it: of any value here.
+TEST(JudgeForm, P4_AnFcsOfAnyValueBehindAllThatAFrameHas) {
+  const auto with_fcs = [](std::optional<std::size_t> captured, auto&& send) {
+    Script s;
+    s.up();
+    s.spoil = [](auto& frame) { frame.insert(frame.end(), 4, std::byte{0xA5}); };
+    s.captured = captured;
+    send(s);
+    return s.found();
+  };
+  const auto status = [](Script& s) { s.status(kA, {}); };
+  const auto data = [](Script& s) { s.data(kA, {.seq = 0}); };  // no padding: 94 bytes
+  EXPECT_EQ(with_fcs({}, status), Rules{});
+  EXPECT_EQ(with_fcs({}, data), Rules{});
+  for (const std::size_t captured : {59U, 60U, 61U, 62U, 63U}) {
+    EXPECT_EQ(with_fcs(captured, status), Rules{}) << captured;
+  }
+  Script init;
+  init.init(kA, 0);
+  init.spoil = [](auto& frame) { frame.insert(frame.end(), 4, std::byte{0xA5}); };
+  init.init(kB, 0xA1);
+  EXPECT_EQ(init.found(), Rules{});
+  Script padding;  // one byte more than an FCS
+  padding.up();
+  padding.spoil = [](auto& frame) { frame.insert(frame.end(), 5, std::byte{0xA5}); };
+  padding.status(kA, {});
+  EXPECT_EQ(padding.found(), (Rules{"A P4?"}));
+}
+
 // Rules: N1 N3 N6 N11
 TEST(JudgeForm, NetworkHeader) {
   const auto with = [](const Data& d) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <map>
 #include <set>
 #include <system_error>
@@ -88,23 +89,19 @@ TraceResult replay_one(const fs::path& path, const RunOptions& options) {
   return result;
 }
 
-/// All results, in the order of `traces`. Each thread takes the next trace that nobody has taken.
-std::vector<TraceResult> replay_all(const std::vector<fs::path>& traces,
-                                    const RunOptions& options) {
-  std::vector<TraceResult> results(traces.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < traces.size(); i = next++) {
-      results[i] = replay_one(traces[i], options);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(options.jobs, traces.size()); ++i) {
-    threads.emplace_back(work);
+TraceResult guarded(const fs::path& path,
+                    const std::function<TraceResult(const fs::path&)>& replay) {
+  TraceResult failed;
+  failed.path = path;
+  failed.name = path.stem().string();
+  try {
+    return replay(path);
+  } catch (const std::exception& error) {
+    failed.message = fmt::format("{}: could not be replayed: {}", path.string(), error.what());
+  } catch (...) {
+    failed.message = fmt::format("{}: could not be replayed", path.string());
   }
-  work();
-  for (std::thread& thread : threads) thread.join();
-  return results;
+  return failed;
 }
 
 void print_text(const std::vector<TraceResult>& results, const RunOptions& options,
@@ -146,6 +143,27 @@ Result<std::vector<fs::path>> expand_traces(const std::vector<std::string>& argu
   return all;
 }
 
+/// Each thread takes the next trace that nobody has taken.
+std::vector<TraceResult> replay_each(const std::vector<fs::path>& traces, std::size_t jobs,
+                                     const std::function<TraceResult(const fs::path&)>& replay) {
+  std::vector<TraceResult> results(traces.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < traces.size(); i = next++) {
+      results[i] = guarded(traces[i], replay);
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (std::size_t i = 1; i < std::min(jobs, traces.size()); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those that run, and this one, do all of it.
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
 int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) {
   const auto traces = expand_traces(options.traces);
   if (!traces) {
@@ -156,7 +174,8 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
     err << fmt::format("mtreplay: {}\n", *fault);
     return kUnusable;
   }
-  const std::vector<TraceResult> results = replay_all(*traces, options);
+  const std::vector<TraceResult> results = replay_each(
+      *traces, options.jobs, [&](const fs::path& path) { return replay_one(path, options); });
   int status = kConforms;
   for (const TraceResult& result : results) {
     status = std::max(status, result.status);

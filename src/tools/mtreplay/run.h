@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -42,6 +43,12 @@ struct RunOptions {
 /// The traces that `arguments` name, folders opened, in their order, each once; never none. An
 /// Error names the argument.
 Result<std::vector<std::filesystem::path>> expand_traces(const std::vector<std::string>& arguments);
+
+/// What `replay` makes of each trace, by `jobs` threads, in the order of `traces`. An exception
+/// makes its trace kUnusable, and no other one.
+std::vector<TraceResult> replay_each(
+    const std::vector<std::filesystem::path>& traces, std::size_t jobs,
+    const std::function<TraceResult(const std::filesystem::path&)>& replay);
 
 /// `mtreplay run`: replays the traces and says on `out` how each went, in the order given whatever
 /// `jobs` is; what cannot be used is said on `err`, too. The exit status.

@@ -12,7 +12,9 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace mtl::tools {
 namespace {
@@ -128,6 +130,27 @@ TEST_F(Run, TheReportOfManyThreadsIsThatOfOne) {
   options.jobs = 8;
   EXPECT_EQ(run(options), kConforms);
   EXPECT_EQ(out_.str(), alone);
+}
+
+TEST_F(Run, AnExceptionIsOfItsTraceAlone) {
+  std::vector<fs::path> traces;
+  for (int i = 0; i < 20; ++i) traces.push_back(std::to_string(i) + ".json");
+  for (const std::size_t jobs : {std::size_t{1}, std::size_t{4}}) {
+    const auto results = replay_each(traces, jobs, [](const fs::path& path) {
+      if (path == "3.json") throw std::runtime_error("out of luck");
+      if (path == "4.json") throw 4;
+      TraceResult result;
+      result.status = kConforms;
+      return result;
+    });
+    ASSERT_EQ(results.size(), traces.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(results[i].status, i == 3 || i == 4 ? kUnusable : kConforms) << i;
+    }
+    EXPECT_EQ(results[3].message, "3.json: could not be replayed: out of luck");
+    EXPECT_EQ(results[3].name, "3");
+    EXPECT_EQ(results[4].message, "4.json: could not be replayed");
+  }
 }
 
 TEST_F(Run, Tap) {

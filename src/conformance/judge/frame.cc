@@ -104,8 +104,9 @@ Content take_apart(const TapFrame& tap, std::uint16_t ether_type, LinkFrame& fra
   std::size_t at = kMacs;
   std::size_t tags = 0;
   while (bytes.size() >= at + 4 && tags < kMostTags && is_tag(load16(bytes.data() + at))) {
-    // The id is kept one higher, so that a priority tag (VLAN 0) is not no tag.
-    frame.tags = frame.tags << 16 | ((load16(bytes.data() + at + 2) & 0x0FFFU) + 1);
+    // A priority tag, of VLAN 0, is of no VLAN (802.1Q).
+    const std::uint32_t vlan = load16(bytes.data() + at + 2) & 0x0FFFU;
+    if (vlan != 0) frame.tags = frame.tags << 16 | vlan;
     at += link::kVlanTag;
     ++tags;
   }

@@ -33,7 +33,7 @@ struct LinkFrame {
   const TapFrame* tap = nullptr;
   Mac to{};
   Mac from{};
-  std::uint32_t tags = 0;  ///< VLAN ids of up to two tags, outer first; 0: none
+  std::uint32_t tags = 0;  ///< VLAN ids of up to two tags, outer first; priority tags are none
   std::size_t length = 0;  ///< of the whole frame on the wire, tags and FCS taken out
   bool fields = false;     ///< the link header was captured: what follows holds
   std::uint8_t version = 0;

@@ -65,9 +65,9 @@ double seconds(Duration duration) {
 std::string tags_text(std::uint32_t tags) {
   if (tags == 0) return {};
   const std::uint32_t outer = tags >> 16;
-  const std::uint32_t inner = (tags & 0xFFFF) - 1;
+  const std::uint32_t inner = tags & 0xFFFF;
   return outer == 0 ? fmt::format(", VLAN {}", inner)
-                    : fmt::format(", VLANs {} and {}", outer - 1, inner);
+                    : fmt::format(", VLANs {} and {}", outer, inner);
 }
 
 std::string interface_text(const JudgeReport& report, std::uint32_t index) {

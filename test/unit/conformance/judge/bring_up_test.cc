@@ -452,6 +452,25 @@ TEST(JudgeLinks, VlansAreLinks) {
   for (const LinkView& link : s.judge().links()) EXPECT_EQ(link.judge->sessions(), 1U);
 }
 
+// One side's switch port tags with a priority, of VLAN 0, the other's does not.
+TEST(JudgeLinks, APriorityTagIsOfNoVlan) {
+  Script s;
+  const std::vector<std::byte> priority{std::byte{0x81}, std::byte{0}, std::byte{0xE0},
+                                        std::byte{0}};
+  s.init(kA, 0);
+  s.tag = priority;
+  s.init(kB, 0xA1);
+  s.tag.clear();
+  s.init(kA, 0xB1);
+  s.status(kA, {});
+  s.tag = priority;
+  s.status(kB, {});
+  EXPECT_EQ(s.found(), Rules{});
+  ASSERT_EQ(s.judge().links().size(), 1U);
+  EXPECT_EQ(s.judge().links()[0].judge->sessions(), 1U);
+  EXPECT_EQ(s.judge().links()[0].tags, 0U);
+}
+
 TEST(JudgeLinks, ALinkSeenOnTwoInterfacesIsJudgedOnOne) {
   Script s;
   s.up();

@@ -249,7 +249,7 @@ TEST_F(JudgeCommand, NeverJudgesNothing) {
 }
 
 // With 34 bytes of each frame no header CRC can be checked but that of a NACK of one range, of
-// which there is one.
+// which there are two.
 TEST_F(JudgeCommand, FramesThatAreAllCutAreNotJudged) {
   EXPECT_EQ(judge(cut_to("loss_one", 34)), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr(": 2 frames of links were judged, and "));

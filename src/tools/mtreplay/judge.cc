@@ -218,6 +218,7 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
   };
   const auto only = parse_macs(options.only);
   if (!only) return fail(only.error().message);
+  if (const auto fault = output_fault(options.output, {options.capture})) return fail(*fault);
   auto reader = CaptureReader::open(options.capture);
   if (!reader) return fail(reader.error().message);
   Findings findings(options, *only);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <system_error>
 
 namespace mtl::tools {
 
@@ -10,6 +11,17 @@ std::optional<std::string> end_output(std::ostream& out) {
   out.flush();
   if (out) return std::nullopt;
   return "standard output: cannot be written to its end; is the disk full, or the reader gone?";
+}
+
+std::optional<std::string> output_fault(const std::string& path,
+                                        const std::vector<std::filesystem::path>& inputs) {
+  for (const std::filesystem::path& input : inputs) {
+    std::error_code absent;
+    if (!std::filesystem::equivalent(path, input, absent)) continue;
+    return fmt::format("--output {}: would replace {}, which is read; name another file", path,
+                       input.string());
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> write_output(const std::string& path, const std::string& text) {

@@ -66,6 +66,15 @@ std::optional<std::string> dump_fault(const RunOptions& options,
   return std::nullopt;
 }
 
+/// Both files of each trace.
+std::vector<fs::path> files_of(const std::vector<fs::path>& traces) {
+  std::vector<fs::path> files = traces;
+  for (const fs::path& trace : traces) {
+    files.push_back(fs::path(trace).replace_extension(".pcap"));
+  }
+  return files;
+}
+
 TraceResult replay_one(const fs::path& path, const RunOptions& options) {
   TraceResult result;
   result.path = path;
@@ -170,7 +179,9 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
     err << fmt::format("mtreplay: {}\n", traces.error().message);
     return kUnusable;
   }
-  if (const auto fault = dump_fault(options, *traces)) {
+  auto fault = dump_fault(options, *traces);
+  if (!fault) fault = output_fault(options.output, files_of(*traces));
+  if (fault) {
     err << fmt::format("mtreplay: {}\n", *fault);
     return kUnusable;
   }
@@ -183,7 +194,6 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
   }
   const bool report_alone = options.report && options.output.empty();
   if (!report_alone) print_text(results, options, out);
-  std::optional<std::string> fault;
   if (options.report) {
     const std::string text = render(*options.report, results);
     if (report_alone) {

@@ -236,6 +236,16 @@ TEST_F(JudgeCommand, WhatCannotBeWrittenToItsEndIsAnError) {
   EXPECT_THAT(err_.str(), HasSubstr("--output /dev/full: cannot be written"));
 }
 
+TEST_F(JudgeCommand, AReportDoesNotReplaceTheCapture) {
+  JudgeOptions options;
+  options.capture = part_of("loss_one", 1000);
+  options.json = true;
+  options.output = options.capture;
+  EXPECT_EQ(judge(options), kUnusable);
+  EXPECT_THAT(err_.str(), HasSubstr("which is read; name another file"));
+  EXPECT_EQ(fs::file_size(options.capture), 1000U);
+}
+
 TEST_F(JudgeCommand, NeverJudgesNothing) {
   EXPECT_EQ(judge(folder_ / "none.pcap"), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr("none.pcap: cannot be opened"));

@@ -234,6 +234,20 @@ TEST_F(Run, AReportThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(err_.str(), HasSubstr("nosuch/report"));
 }
 
+TEST_F(Run, AReportReplacesNoTrace) {
+  copy("loss_one");
+  RunOptions options;
+  options.traces = {folder_.string()};
+  options.report = ReportFormat::kJson;
+  for (const char* half : {"loss_one.json", "loss_one.pcap"}) {
+    const std::string before = read(folder_ / half);
+    options.output = folder_ / "." / half;
+    EXPECT_EQ(run(options), kUnusable);
+    EXPECT_THAT(err_.str(), HasSubstr("which is read; name another file"));
+    EXPECT_EQ(read(folder_ / half), before);
+  }
+}
+
 // /dev/full takes nothing, as a disk that is full.
 TEST_F(Run, WhatCannotBeWrittenToItsEndIsAnError) {
   copy("loss_one");

@@ -16,7 +16,7 @@ mutations.json: {"mutations": [{"rules": ["L13"], "what": "...", "file": "src/..
 "replace": "...", "traces": "loss_one poison"}], "without": {"P3": "why it has none"}}
 
 Instead of the traces that must fail, on one shard, there may be "tests": {"EXECUTABLE": "GTEST_FILTER"}. With "judge": true
-the judge must find something, too, in what the wrong core sends (docs/conformance.md)."""
+the judge must find something, too, in what the wrong core sends (docs/conformance.md); a crash is no finding."""
 
 import argparse
 import concurrent.futures
@@ -153,7 +153,8 @@ class Worker:
             survived = []
             for executable, pattern in mutation["tests"].items():
                 code, out = self.test(executable, pattern)
-                if code == 0:
+                # A core that crashes, or sends without end, has shown the judge nothing.
+                if code != 1 if (executable, pattern) == JUDGE else code == 0:
                     survived.append(f"{executable} {pattern}")
             if survived:
                 return False, "survives " + ", ".join(survived)

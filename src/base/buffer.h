@@ -79,6 +79,16 @@ class BufferPool {
   virtual Buffer* take() = 0;
   /// Gives a buffer of this pool back. Never nullptr.
   virtual void give(Buffer* buffer) = 0;
+  /// As take() for each place of `out`, from the first on; returns how many there were.
+  virtual std::size_t take_burst(std::span<Buffer*> out) {
+    std::size_t n = 0;
+    while (n < out.size() && (out[n] = take()) != nullptr) ++n;
+    return n;
+  }
+  /// As give() for each.
+  virtual void give_burst(std::span<Buffer* const> buffers) {
+    for (Buffer* buffer : buffers) give(buffer);
+  }
   /// False while a device still reads the buffer's memory: bytes and headroom must not be written.
   virtual bool exclusive(const Buffer& buffer) const = 0;
   /// Bytes that each buffer holds behind its headroom.
@@ -90,6 +100,16 @@ class BufferPool {
 /// Gives a buffer back to the pool it came from.
 inline void give_back(Buffer* buffer) {
   buffer->pool->give(buffer);
+}
+/// Likewise each: those in a row that are of one pool at once.
+inline void give_back(std::span<Buffer* const> buffers) {
+  while (!buffers.empty()) {
+    BufferPool* const pool = buffers.front()->pool;
+    std::size_t n = 1;
+    while (n < buffers.size() && buffers[n]->pool == pool) ++n;
+    pool->give_burst(buffers.first(n));
+    buffers = buffers.subspan(n);
+  }
 }
 
 /// A first-in first-out list of buffers through Buffer::next; owns what it holds.

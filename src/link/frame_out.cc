@@ -3,14 +3,32 @@
 #include <cstring>
 
 #include "base/byte_order.h"
+#include "base/copy.h"
 
 namespace mtl::link {
 
+/// The header of an untagged DATA goes by the pieces in which a link has just written it
+/// (Link::finish, encode): a CPU hands a store on to a load that it covers, but makes a load of
+/// several stores wait.
+void FrameOut::copy_header(std::byte* out) const {
+  static_assert(kEthernetHeader == 14 && kFrameHeader == 30);
+  const std::byte* const from = head.data();
+  std::memcpy(out, from, 8);
+  std::memcpy(out + 8, from + 8, 4);
+  std::memcpy(out + 12, from + 12, 2);
+  std::memcpy(out + 14, from + 14, 8);
+  std::memcpy(out + 22, from + 22, 8);
+}
+
 std::uint32_t FrameOut::write(std::byte* out) const {
-  std::memcpy(out, head.data(), head_length);
+  if (head_length == kFrameHeader) {
+    copy_header(out);
+  } else {
+    std::memcpy(out, head.data(), head_length);
+  }
   std::uint32_t n = head_length;
   if (packet != nullptr) {
-    std::memcpy(out + n, packet->data, packet->length);
+    copy_short(out + n, packet->data, packet->length);
     n += packet->length;
   }
   if (n >= min_length) return n;

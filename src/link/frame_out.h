@@ -36,6 +36,9 @@ struct FrameOut {
   /// Becomes `untagged` with an 802.1Q tag of priority 0 (P3). It is padded to 60 bytes, the tag
   /// included; an INIT that is padded to the longest DATA is 4 bytes longer (P4).
   void set_tagged(const FrameOut& untagged, VlanId vlan);
+
+ private:
+  void copy_header(std::byte* out) const;
 };
 
 }  // namespace mtl::link

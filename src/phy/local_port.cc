@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/copy.h"
 #include "link/codec.h"
 #include "phy/packet_check.h"
 
@@ -16,6 +17,7 @@ namespace mtl::phy {
 namespace {
 
 constexpr std::uint32_t kRecordHeader = 8;
+constexpr std::size_t kBurst = 64;  // frames taken out of the ring at once, at most
 
 // How far ahead of the record in hand the ring is fetched from the other core's cache: some frames
 // of the shortest kind. The CPU cannot do so by itself, since each record's place depends on the
@@ -23,27 +25,20 @@ constexpr std::uint32_t kRecordHeader = 8;
 constexpr std::uint64_t kAhead = 512;
 constexpr std::uint64_t kCacheLine = 64;
 
-// What most frames and packets of the shortest kind are, without a call.
-void copy_short(std::byte* to, const std::byte* from, std::uint32_t length) {
-  constexpr std::uint32_t kBlock = 32;
-  if (length < kBlock || length > 2 * kBlock) {
-    std::memcpy(to, from, length);
-    return;
-  }
-  // Both ends, which overlap.
-  std::array<std::byte, kBlock> begin, end;
-  std::memcpy(begin.data(), from, kBlock);
-  std::memcpy(end.data(), from + length - kBlock, kBlock);
-  std::memcpy(to, begin.data(), kBlock);
-  std::memcpy(to + length - kBlock, end.data(), kBlock);
-}
-
 // The length word of a record, read once: the compiler must not look at it a second time, after the
 // check, when a hostile peer may have changed it.
 std::uint32_t read_length(const std::byte* record) {
   std::uint32_t length;
   __atomic_load(reinterpret_cast<const std::uint32_t*>(record), &length, __ATOMIC_RELAXED);
   return length;
+}
+
+/// Copies a frame into an empty buffer.
+void copy_frame(const std::byte* from, std::uint32_t length, Buffer& frame) {
+  copy_short(frame.data, from, length);
+  frame.length = length;
+  frame.tailroom -= length;
+  frame.notes.crc = check_packet(frame.bytes());
 }
 
 Result<void> check_pool(const BufferPool& pool, std::uint32_t max_frame) {
@@ -133,33 +128,32 @@ void LocalPort::start() {
   sleeps_ = rung_frames_ = rung_room_ = 0;
 }
 
-void LocalPort::fail() {
+[[gnu::cold, gnu::noinline]] void LocalPort::fail() {
   broken_ = true;
   counters_.drops.add(Drop::kBrokenRing);
 }
 
-// The record at tail_, of which the peer says that `available` bytes are there (a multiple of 8,
-// not 0). nullptr: no buffer, or broken.
-Buffer* LocalPort::take_record(std::uint64_t available, std::uint32_t& record) {
-  const std::byte* from = segment_->in_ring() + (tail_ & mask_);
-  const std::uint32_t length = read_length(from);
-  if (length < link::kEthernetHeader || length > config_.max_frame ||
-      local_record(length) > available) {
-    fail();
-    return nullptr;
+// The lengths of the frames that begin at tail_, read once and checked, as many as `lengths` has
+// places for, up to the first that cannot be. The peer says that `available` bytes are there (a
+// multiple of 8).
+unsigned LocalPort::survey(std::uint64_t available, std::span<std::uint32_t> lengths) const {
+  const std::byte* const ring = segment_->in_ring();
+  unsigned count = 0;
+  std::uint64_t at = tail_;
+  while (count < lengths.size() && available > 0) {
+    const std::byte* record = ring + (at & mask_);
+    const std::uint32_t length = read_length(record);
+    const std::uint32_t bytes = local_record(length);
+    if (length < link::kEthernetHeader || length > config_.max_frame || bytes > available) break;
+    if (available > kAhead) {  // a record and a bit of the shortest kind: two lines
+      __builtin_prefetch(record + kAhead);
+      __builtin_prefetch(record + kAhead + kCacheLine);
+    }
+    lengths[count++] = length;
+    at += bytes;
+    available -= bytes;
   }
-  if (available > kAhead) {  // a record and a bit of the shortest kind: two lines
-    __builtin_prefetch(from + kAhead);
-    __builtin_prefetch(from + kAhead + kCacheLine);
-  }
-  Buffer* frame = pool_.take();
-  if (frame == nullptr) return nullptr;
-  copy_short(frame->data, from + kRecordHeader, length);
-  frame->length = length;
-  frame->tailroom -= length;
-  frame->notes.crc = check_packet(frame->bytes());
-  record = local_record(length);
-  return frame;
+  return count;
 }
 
 void LocalPort::prefetch() const {
@@ -169,7 +163,7 @@ void LocalPort::prefetch() const {
   for (std::uint64_t at = 0; at < kAhead; at += kCacheLine) __builtin_prefetch(next + at);
 }
 
-unsigned LocalPort::receive(std::span<Buffer*> out) {
+[[gnu::flatten]] unsigned LocalPort::receive(std::span<Buffer*> out) {
   if (closed()) return 0;
   const std::uint64_t head = segment_->peer().head.load(std::memory_order_acquire);
   std::uint64_t available = head - tail_;
@@ -183,18 +177,25 @@ unsigned LocalPort::receive(std::span<Buffer*> out) {
   for (std::uint64_t at = 0; at < std::min(available, kAhead + kCacheLine); at += kCacheLine) {
     __builtin_prefetch(first + at);
   }
-  unsigned count = 0;
-  while (count < out.size() && available > 0) {
-    std::uint32_t record = 0;
-    Buffer* frame = take_record(available, record);
-    if (frame == nullptr) break;
-    counters_.frames_in.add();
-    counters_.bytes_in.add(frame->length);
-    out[count++] = frame;
-    tail_ += record;
-    available -= record;
+  std::array<std::uint32_t, kBurst> lengths;
+  const unsigned there =
+      survey(available, std::span(lengths).first(std::min(out.size(), lengths.size())));
+  const auto count = static_cast<unsigned>(pool_.take_burst(out.first(there)));
+  const std::byte* const ring = segment_->in_ring();
+  const std::uint64_t begin = tail_, mask = mask_;
+  std::uint64_t taken = 0;
+  std::uint64_t bytes = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    copy_frame(ring + ((begin + taken) & mask) + kRecordHeader, lengths[i], *out[i]);
+    bytes += lengths[i];
+    taken += local_record(lengths[i]);
   }
+  // What stopped the survey is looked at when all before it has been taken.
+  if (count == there && there < out.size() && there < lengths.size() && taken < available) fail();
   if (count > 0) {
+    tail_ += taken;
+    counters_.frames_in.add(count);
+    counters_.bytes_in.add(bytes);
     segment_->own().tail.store(tail_, std::memory_order_seq_cst);
     wake_if(segment_->peer().room_armed, rung_room_);
   }
@@ -228,7 +229,7 @@ unsigned LocalPort::room() {
   return frames;
 }
 
-bool LocalPort::send(const link::FrameOut& frame) {
+[[gnu::flatten]] bool LocalPort::send(const link::FrameOut& frame) {
   if (closed()) return false;
   const std::uint32_t length = frame.length();
   if (length > config_.max_frame) {
@@ -247,21 +248,7 @@ bool LocalPort::send(const link::FrameOut& frame) {
   // Of the other core's cache likewise, to be written.
   __builtin_prefetch(to + kAhead, 1);
   __builtin_prefetch(to + kAhead + kCacheLine, 1);
-  // A header in a block of fixed size where there is room for it: the packet overwrites what is too
-  // much.
-  constexpr std::uint32_t kHead = 32;
-  static_assert(kHead >= link::kFrameHeader && kHead <= link::kMinFrame);
-  std::uint32_t written = frame.head_length;
-  if (written <= kHead && kHead <= length) {
-    std::memcpy(to, frame.head.data(), kHead);
-  } else {
-    std::memcpy(to, frame.head.data(), written);
-  }
-  if (frame.packet != nullptr) {
-    copy_short(to + written, frame.packet->data, frame.packet->length);
-    written += frame.packet->length;
-  }
-  if (written < length) std::memset(to + written, 0, length - written);
+  frame.write(to);
   head_ += record;
   free_ -= record;
   counters_.frames_out.add();

@@ -85,7 +85,7 @@ class LocalPort final : public Port {
   void fail();
   /// Nothing is read or sent before the next claim.
   bool closed() const { return segment_ == nullptr || broken_ || left_; }
-  Buffer* take_record(std::uint64_t available, std::uint32_t& record);
+  unsigned survey(std::uint64_t available, std::span<std::uint32_t> lengths) const;
   bool refresh_free();
   void wake_if(const std::atomic<std::uint64_t>& armed, std::uint64_t& rung);
   void unarm();

@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <new>
 #include <typeinfo>
+#include <utility>
 
 #include "phy/dpdk/eal.h"
 
@@ -18,6 +20,7 @@ namespace mtl::phy {
 namespace {
 
 constexpr std::uint32_t kCache = 128;
+constexpr std::size_t kBurst = 32;  // moved between a thread's cache and the caller at once
 // Any thread may take and give, without a lock. Last in, first out: the few buffers that are in
 // turn stay in this core's caches, where DPDK's default, a ring, would walk through all the memory
 // of the pool. Named, because available() looks into it.
@@ -69,6 +72,11 @@ rte_mempool* create_apart(const char* name, std::uint32_t size, std::uint32_t ca
   }
   rte_mempool_obj_iter(pool.get(), rte_pktmbuf_init, nullptr);
   return pool.release();
+}
+
+/// Whether nobody but the one who gives it back has it.
+bool last_reference(const rte_mbuf* mbuf) {
+  return rte_mbuf_refcnt_read(mbuf) == 1 && RTE_MBUF_DIRECT(mbuf);
 }
 
 }  // namespace
@@ -127,19 +135,19 @@ MbufPool::~MbufPool() {
   rte_mempool_free(mempool_);
 }
 
-Buffer* MbufPool::fresh(rte_mbuf* mbuf) {
-  auto* buffer = new (reinterpret_cast<std::byte*>(mbuf) + sizeof(rte_mbuf)) Buffer{};
-  buffer->pool = this;
-  return buffer;
+Buffer* MbufPool::fresh(rte_mbuf* mbuf, std::byte* data, std::uint32_t length,
+                        std::uint32_t headroom, std::uint32_t tailroom) {
+  return new (reinterpret_cast<std::byte*>(mbuf) + sizeof(rte_mbuf)) Buffer{.data = data,
+                                                                            .length = length,
+                                                                            .headroom = headroom,
+                                                                            .tailroom = tailroom,
+                                                                            .pool = this,
+                                                                            .notes = {}};
 }
 
 Buffer* MbufPool::adopt(rte_mbuf* mbuf) {
-  Buffer* buffer = fresh(mbuf);
-  buffer->data = rte_pktmbuf_mtod(mbuf, std::byte*);
-  buffer->length = mbuf->data_len;
-  buffer->headroom = mbuf->data_off;
-  buffer->tailroom = static_cast<std::uint32_t>(mbuf->buf_len - mbuf->data_off - mbuf->data_len);
-  return buffer;
+  return fresh(mbuf, rte_pktmbuf_mtod(mbuf, std::byte*), mbuf->data_len, mbuf->data_off,
+               static_cast<std::uint32_t>(mbuf->buf_len - mbuf->data_off - mbuf->data_len));
 }
 
 rte_mbuf* MbufPool::mbuf(const Buffer& buffer) {
@@ -151,35 +159,56 @@ bool MbufPool::holds(const Buffer& buffer) {
   return typeid(*buffer.pool) == typeid(MbufPool);
 }
 
-// What the next take() writes: many buffers may have been in turn since that one was used.
-void MbufPool::fetch_next() const {
-  const rte_mempool_cache* cache = rte_mempool_default_cache(mempool_, rte_lcore_id());
-  if (cache == nullptr || cache->len == 0) return;
-  const auto* next = static_cast<const std::byte*>(cache->objs[cache->len - 1]);
-  __builtin_prefetch(next);  // its reference count, for give()
-  __builtin_prefetch(next + sizeof(rte_mbuf), 1);
-  __builtin_prefetch(next + kData, 1);
+// The Buffer of an mbuf of the pool that was free: so it is direct, and its header is as it was.
+Buffer* MbufPool::fresh_empty(rte_mbuf* mbuf) {
+  return fresh(mbuf, reinterpret_cast<std::byte*>(mbuf) + kData, 0, RTE_PKTMBUF_HEADROOM, room_);
 }
 
 Buffer* MbufPool::take() {
   rte_mbuf* mbuf = rte_mbuf_raw_alloc(mempool_);
-  if (mbuf == nullptr) return nullptr;
-  fetch_next();
-  Buffer* buffer = fresh(mbuf);
-  buffer->data = reinterpret_cast<std::byte*>(mbuf) + kData;
-  buffer->headroom = RTE_PKTMBUF_HEADROOM;
-  buffer->tailroom = room_;
-  return buffer;
+  return mbuf == nullptr ? nullptr : fresh_empty(mbuf);
+}
+
+[[gnu::flatten]] std::size_t MbufPool::take_burst(std::span<Buffer*> out) {
+  std::array<void*, kBurst> mbufs;
+  std::size_t taken = 0;
+  while (taken < out.size()) {
+    const std::size_t n = std::min(out.size() - taken, mbufs.size());
+    // All or none: the last ones of the pool are taken one by one.
+    if (rte_mempool_get_bulk(mempool_, mbufs.data(), static_cast<unsigned>(n)) != 0) {
+      return taken + BufferPool::take_burst(out.subspan(taken));
+    }
+    // Many buffers may have been in turn since these were used.
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto* next = static_cast<const std::byte*>(mbufs[i]);
+      __builtin_prefetch(next + sizeof(rte_mbuf), 1);
+      __builtin_prefetch(next + kData, 1);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      out[taken++] = fresh_empty(static_cast<rte_mbuf*>(mbufs[i]));
+    }
+  }
+  return taken;
 }
 
 void MbufPool::give(Buffer* buffer) {
-  assert(buffer->pool == this);
-  rte_mbuf* segment = mbuf(*buffer);
-  if (rte_mbuf_refcnt_read(segment) == 1 && RTE_MBUF_DIRECT(segment)) [[likely]] {
-    rte_mempool_put(mempool_, segment);
-  } else {
-    rte_pktmbuf_free_seg(segment);
+  give_burst({&buffer, 1});
+}
+
+[[gnu::flatten]] void MbufPool::give_burst(std::span<Buffer* const> buffers) {
+  std::array<void*, kBurst> free;
+  unsigned n = 0;
+  for (Buffer* buffer : buffers) {
+    assert(buffer->pool == this);
+    rte_mbuf* segment = mbuf(*buffer);
+    if (!last_reference(segment)) [[unlikely]] {
+      rte_pktmbuf_free_seg(segment);
+      continue;
+    }
+    free[n++] = segment;
+    if (n == free.size()) rte_mempool_put_bulk(mempool_, free.data(), std::exchange(n, 0));
   }
+  if (n > 0) rte_mempool_put_bulk(mempool_, free.data(), n);
 }
 
 bool MbufPool::exclusive(const Buffer& buffer) const {

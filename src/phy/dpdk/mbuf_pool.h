@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/buffer.h"
@@ -51,6 +52,8 @@ class MbufPool final : public BufferPool {
 
   Buffer* take() override;
   void give(Buffer* buffer) override;
+  std::size_t take_burst(std::span<Buffer*> out) override;
+  void give_burst(std::span<Buffer* const> buffers) override;
   bool exclusive(const Buffer& buffer) const override;
   std::uint32_t room() const override { return room_; }
   /// What the calling thread can take now; what lies in other threads' caches does not count.
@@ -71,8 +74,9 @@ class MbufPool final : public BufferPool {
   rte_mempool* mempool() const { return mempool_; }
 
  private:
-  Buffer* fresh(rte_mbuf* mbuf);
-  void fetch_next() const;
+  Buffer* fresh(rte_mbuf* mbuf, std::byte* data, std::uint32_t length, std::uint32_t headroom,
+                std::uint32_t tailroom);
+  Buffer* fresh_empty(rte_mbuf* mbuf);
   MbufPool(rte_mempool* mempool, std::uint32_t room, std::uint32_t size)
       : mempool_(mempool), room_(room), size_(size) {}
   rte_mempool* mempool_;

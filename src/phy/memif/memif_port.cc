@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/copy.h"
 #include "phy/packet_check.h"
 
 namespace mtl::phy {
@@ -125,7 +126,7 @@ void MemifPort::start() {
   if (!server_) release();  // all of them: they wait for the server's frames
 }
 
-void MemifPort::fail(MemifBreak reason) {
+[[gnu::cold, gnu::noinline]] void MemifPort::fail(MemifBreak reason) {
   given_up_ = true;
   broken_.store(reason, std::memory_order_relaxed);
   counters_.drops.add(Drop::kBrokenRing);
@@ -160,10 +161,9 @@ void MemifPort::prefetch(std::uint16_t index) const {
 }
 
 // The frame that begins at in_.next, of which the peer says that `available` descriptors are there
-// (not 0). `used`: of how many it is made. kStopped: no buffer, or given up.
-MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, Buffer*& frame) {
-  frame = pool_.take();
-  if (frame == nullptr) return Taken::kStopped;
+// (not 0), into an empty buffer, which it leaves empty unless it is kFrame. `used`: of how many
+// descriptors it is made. kStopped: given up.
+MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, Buffer* frame) {
   bool fits = true;
   for (used = 1;; ++used) {
     const Piece piece = in_piece(sum(in_.next, used - 1U));
@@ -173,7 +173,7 @@ MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, B
     }
     fits = fits && piece.length <= config_.max_frame - frame->length;
     if (fits) {
-      std::memcpy(frame->data + frame->length, piece.base, piece.length);
+      copy_short(frame->data + frame->length, piece.base, piece.length);
       frame->length += piece.length;
     }
     if (!piece.more) break;
@@ -189,11 +189,11 @@ MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, B
     frame->notes.crc = check_packet(frame->bytes());
     return Taken::kFrame;
   }
-  pool_.give(frame);
+  frame->length = 0;
   return given_up_ ? Taken::kStopped : Taken::kDropped;
 }
 
-unsigned MemifPort::receive(std::span<Buffer*> out) {
+[[gnu::flatten]] unsigned MemifPort::receive(std::span<Buffer*> out) {
   if (closed()) return 0;
   std::uint16_t available = distance(in_.next, in_index());
   if (available == 0) return 0;
@@ -202,15 +202,17 @@ unsigned MemifPort::receive(std::span<Buffer*> out) {
     return 0;
   }
   for (unsigned i = 0; i < std::min(available, kAhead); ++i) prefetch(sum(in_.next, i));
+  // A frame takes a descriptor at least.
+  const std::size_t buffers =
+      pool_.take_burst(out.first(std::min<std::size_t>(out.size(), available)));
   unsigned count = 0;
   std::uint64_t bytes = 0;
   const std::uint16_t first = in_.next;
   // Dropped ones count as well: a burst is no longer for what a peer writes.
-  for (std::size_t n = 0; n < out.size() && available > 0; ++n) {
+  for (std::size_t n = 0; n < out.size() && available > 0 && count < buffers; ++n) {
     if (available > kAhead) prefetch(sum(in_.next, kAhead));
     std::uint16_t used = 0;
-    Buffer* frame = nullptr;
-    const Taken taken = take(available, used, frame);
+    const Taken taken = take(available, used, out[count]);
     if (taken == Taken::kStopped) break;
     in_.next = sum(in_.next, used);
     available = static_cast<std::uint16_t>(available - used);
@@ -218,9 +220,9 @@ unsigned MemifPort::receive(std::span<Buffer*> out) {
       counters_.drops.add(Drop::kTooLong);
       continue;
     }
-    bytes += frame->length;
-    out[count++] = frame;
+    bytes += out[count++]->length;
   }
+  if (count < buffers) pool_.give_burst(out.subspan(count, buffers - count));
   counters_.frames_in.add(count);
   counters_.bytes_in.add(bytes);
   if (in_.next != first) release();
@@ -306,7 +308,7 @@ unsigned MemifPort::room() {
   return free_ / per_frame_;
 }
 
-bool MemifPort::send(const link::FrameOut& frame) {
+[[gnu::flatten]] bool MemifPort::send(const link::FrameOut& frame) {
   if (closed()) return false;
   const std::uint32_t length = frame.length();
   if (length > config_.max_frame) {
@@ -343,7 +345,7 @@ bool MemifPort::send(const link::FrameOut& frame) {
 }
 
 // A frame longer than a buffer, in as many as it takes. False: they do not suffice, or given up.
-bool MemifPort::send_chained(const link::FrameOut& frame) {
+[[gnu::noinline]] bool MemifPort::send_chained(const link::FrameOut& frame) {
   std::uint32_t left = frame.write(whole_.data());
   const std::byte* from = whole_.data();
   for (std::uint16_t used = 0; left > 0;) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/byte_order.h"
+#include "base/copy.h"
 #include "base/crc32c.h"
 #include "base/heap_pool.h"
 #include "base/serial.h"
@@ -81,6 +82,21 @@ TEST(ByteOrderProperty, LoadGivesWhatStoreTook) {
     RC_ASSERT(load16(bytes + 6) == (value & 0xFFFF));
     RC_ASSERT(load8(bytes + 7) == (value & 0xFF));
   }));
+}
+
+// Of any length, and nothing else is written.
+TEST(CopyProperty, CopyShortDoesAsMemcpy) {
+  const std::vector<std::byte> from = [] {
+    std::vector<std::byte> bytes(300);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + 1);
+    return bytes;
+  }();
+  for (std::size_t length = 0; length <= 200; ++length) {
+    std::vector<std::byte> expected(300, std::byte{0xEE}), to = expected;
+    std::memcpy(expected.data() + 16, from.data() + 3, length);
+    copy_short(to.data() + 16, from.data() + 3, length);
+    EXPECT_EQ(to, expected) << length;
+  }
 }
 
 // A queue over a pool, against std::deque: no buffer is lost, doubled or out of order.

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/heap_pool.h"
@@ -42,6 +43,20 @@ TEST(BufferQueue, PushForgetsAnOldListLink) {
   queue.push(&first);
   queue.pop();
   EXPECT_TRUE(queue.empty());
+}
+
+TEST(Buffer, ThoseOfABurstGoBackEachToItsPool) {
+  HeapPool one(4, 100), other(4, 100);
+  std::vector<Buffer*> burst(6);
+  EXPECT_EQ(one.take_burst(std::span(burst).first(2)), 2u);
+  EXPECT_EQ(other.take_burst(std::span(burst).subspan(2, 3)), 3u);
+  EXPECT_EQ(one.take_burst(std::span(burst).subspan(5)), 1u);
+  give_back(burst);
+  EXPECT_EQ(one.available(), 4u);
+  EXPECT_EQ(other.available(), 4u);
+  std::vector<Buffer*> more(6);
+  EXPECT_EQ(one.take_burst(more), 4u) << "no more than there are";
+  give_back(std::span(more).first(4));
 }
 
 TEST(Buffer, PullAndTrimKeepTheSumOfBytes) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <span>
 #include <vector>
 
 #include "base/heap_pool.h"
@@ -98,9 +99,9 @@ TEST(MbufPool, APoolApartLiesInMemoryThatItGivesBack) {
   for (std::size_t i = 0; i < taken.size(); ++i) {
     ASSERT_EQ(taken[i]->data[8999], static_cast<std::byte>(i)) << "another's memory";
   }
-  EXPECT_FALSE((pool->free_buffers() == pool->size()));
+  EXPECT_EQ(pool->free_buffers(), 0u);
   for (Buffer* buffer : taken) give_back(buffer);
-  EXPECT_TRUE((pool->free_buffers() == pool->size()));
+  EXPECT_EQ(pool->free_buffers(), pool->size());
   pool.reset();
   EXPECT_LT(mapped(), before + (1U << 20));
 }
@@ -158,6 +159,34 @@ TEST(MbufPool, IsExclusiveUnlessADeviceHoldsAReference) {
   give_back(buffer);
   EXPECT_EQ(pool->free_buffers(), pool->size() - 1);
   rte_pktmbuf_free(mbuf);
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST(MbufPool, GivesAndTakesBurstsAsOneByOne) {
+  const auto pool = make({.count = 90, .room = 256});
+  std::vector<Buffer*> taken(pool->size() + 5, nullptr);
+  ASSERT_EQ(pool->take_burst(std::span(taken).first(70)), 70u);
+  // No more than there are, and all of those.
+  const std::size_t all = 70 + pool->take_burst(std::span(taken).subspan(70));
+  ASSERT_EQ(all, pool->size());
+  EXPECT_EQ(
+      std::set<Buffer*>(taken.begin(), taken.begin() + static_cast<std::ptrdiff_t>(all)).size(),
+      all)
+      << "handed out twice";
+  for (std::size_t i = 0; i < all; ++i) {
+    EXPECT_EQ(taken[i]->length, 0u);
+    EXPECT_EQ(taken[i]->headroom, 128u);
+    EXPECT_EQ(taken[i]->tailroom, 256u);
+    EXPECT_EQ(taken[i]->pool, pool.get());
+    EXPECT_EQ(taken[i]->notes.ingress, kNoPort);
+    taken[i]->notes.ingress = PortId{7};
+  }
+  // One of them a device still reads.
+  rte_mbuf* read = MbufPool::mbuf(*taken[40]);
+  rte_mbuf_refcnt_update(read, 1);
+  pool->give_burst(std::span(taken).first(all));
+  EXPECT_EQ(pool->free_buffers(), pool->size() - 1);
+  rte_pktmbuf_free(read);
   EXPECT_EQ(pool->free_buffers(), pool->size());
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -46,8 +47,10 @@ class Side final : public link::Owner {
     c.timers.keepalive_interval = 999s;
     link_ = std::make_unique<link::Link>(c, *this);
   }
-  void packet_in(PortId, Buffer* packet) override { held_.push(packet); }
-  void packet_acked(PortId, Buffer* packet) override { give_back(packet); }
+  void packets_in(PortId, std::span<Buffer* const> packets) override {
+    for (Buffer* packet : packets) held_.push(packet);
+  }
+  void packets_acked(PortId, std::span<Buffer* const> packets) override { give_back(packets); }
   void packet_back(PortId, Buffer* packet) override { give_back(packet); }
   void link_changed(PortId) override {}
   link::BringUp bring_up(PortId, std::uint8_t) override { return {nonce_, 1}; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -244,12 +245,14 @@ class LinkEnd final : public link::Owner {
   }
 
   // link::Owner
-  void packet_in(PortId, Buffer* packet) override {
-    ++received_;
-    link_->release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
-    give_back(packet);
+  void packets_in(PortId, std::span<Buffer* const> packets) override {
+    received_ += packets.size();
+    for (const Buffer* packet : packets) {
+      link_->release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
+    }
+    give_back(packets);
   }
-  void packet_acked(PortId, Buffer* packet) override { give_back(packet); }
+  void packets_acked(PortId, std::span<Buffer* const> packets) override { give_back(packets); }
   void packet_back(PortId, Buffer* packet) override {
     give_back(packet);
     died_ = true;

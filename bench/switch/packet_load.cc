@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -240,12 +241,14 @@ class LinkEnd final : public End, private link::Owner {
   }
 
   // link::Owner
-  void packet_in(PortId, Buffer* packet) override {
-    ++received;
-    link_.release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
-    give_back(packet);
+  void packets_in(PortId, std::span<Buffer* const> packets) override {
+    received += packets.size();
+    for (const Buffer* packet : packets) {
+      link_.release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
+    }
+    give_back(packets);
   }
-  void packet_acked(PortId, Buffer* packet) override { give_back(packet); }
+  void packets_acked(PortId, std::span<Buffer* const> packets) override { give_back(packets); }
   void packet_back(PortId, Buffer* packet) override {
     give_back(packet);
     died_ = true;

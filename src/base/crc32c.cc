@@ -139,7 +139,7 @@ void after_folding() {}
 #endif
 
 // ISA-L chooses by the CPU itself. Its function does not write through the pointer.
-std::uint32_t update_long(std::uint32_t state, std::span<const std::byte> bytes) {
+[[gnu::noinline]] std::uint32_t update_long(std::uint32_t state, std::span<const std::byte> bytes) {
   auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(bytes.data()));
   state = crc32_iscsi(data, static_cast<int>(bytes.size()), state);
   after_folding();

@@ -8,7 +8,6 @@
 namespace mtl::link {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kCrcOffset = 12;
 constexpr std::size_t kPacketCrcFrom = 2;
 
@@ -89,6 +88,10 @@ DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu) {
   return {std::nullopt, {header, body}};
 }
 
+bool data_header_crc_ok(const std::byte* header) {
+  return load32(header + kCrcOffset) == crc32c_headers(header, header + kLinkHeader);
+}
+
 void encode(const Header& header, std::span<const std::byte> body, std::byte* out) {
   // Two words rather than field by field: the CRC reads them back at once, and a CPU hands a store
   // on to a load that it covers, but makes a load of several stores wait.
@@ -98,9 +101,10 @@ void encode(const Header& header, std::span<const std::byte> body, std::byte* ou
   store64(out, std::uint64_t{version_kind} << 56 | std::uint64_t{header.epoch} << 48 |
                    std::uint64_t{header.length} << 32 | std::uint64_t{header.seq.value()} << 16 |
                    header.ack.value());
-  store32(out + 8,
-          std::uint32_t{vcs} << 24 | std::uint32_t{header.flags} << 16 | header.credit.value());
-  store32(out + kCrcOffset, header_crc(header.kind, out, body));
+  const std::uint32_t back =
+      std::uint32_t{vcs} << 24 | std::uint32_t{header.flags} << 16 | header.credit.value();
+  store32(out + 8, back);
+  store64(out + 8, std::uint64_t{back} << 32 | header_crc(header.kind, out, body));
 }
 
 void encode(const Init& init, std::byte* out) {

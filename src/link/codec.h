@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "base/buffer.h"
 #include "base/drop.h"
 #include "base/ids.h"
 #include "base/serial.h"
@@ -15,6 +16,7 @@
 /// check every length before use. Nothing here keeps state.
 namespace mtl::link {
 
+inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kEthernetHeader = 14;
 inline constexpr std::size_t kVlanTag = 4;
 inline constexpr std::size_t kLinkHeader = 16;
@@ -107,6 +109,18 @@ DecodeResult decode(std::span<const std::byte> frame, std::uint16_t mtu);
 /// 12 bytes).
 void encode(const Header& header, std::span<const std::byte> body, std::byte* out);
 
+/// The first 8 bytes of the link header of a DATA, in the order of numbers, without its length,
+/// which is kFrontLength of them.
+constexpr std::uint64_t data_front(std::uint8_t epoch, Seq seq, Seq ack) {
+  return std::uint64_t{kVersion} << 60 | std::uint64_t{epoch} << 48 |
+         std::uint64_t{seq.value()} << 16 | ack.value();
+}
+inline constexpr std::uint64_t kFrontLength = 0xFFFF'0000'0000;
+
+/// Whether the header CRC of the DATA whose link header begins at `header` is right; behind that
+/// are kMinPacket bytes at least.
+bool data_header_crc_ok(const std::byte* header);
+
 /// Bodies. Decoders take spans of the exact length that L3 checked.
 void encode(const Init& init, std::byte* out);
 Init decode_init(std::span<const std::byte> body);
@@ -120,6 +134,10 @@ NackRange decode_range(std::span<const std::byte> body, std::size_t index);
 std::uint32_t packet_crc(std::span<const std::byte> packet);
 /// Whether it carries that. At least kMinPacket bytes.
 bool packet_crc_ok(std::span<const std::byte> packet);
+/// The same where a port may have looked already.
+inline bool intact(CrcState known, std::span<const std::byte> packet) {
+  return known == CrcState::kUnknown ? packet_crc_ok(packet) : known == CrcState::kGood;
+}
 
 /// Writes an Ethernet header.
 void encode_ethernet(const Mac& destination, const Mac& source, std::uint16_t ether_type,

@@ -51,7 +51,9 @@ bool Link::wants_to_send() const {
 void Link::finish(const Header& header, FrameOut& out, Time now) {
   const std::byte* covered =
       out.packet != nullptr ? out.packet->data : out.head.data() + kFrameHeader;
-  std::memcpy(out.head.data(), ethernet_.data(), ethernet_.size());
+  std::memcpy(out.head.data(), ethernet_.data(), 8);  // in pieces: see FrameOut::copy_header
+  std::memcpy(out.head.data() + 8, ethernet_.data() + 8, 4);
+  std::memcpy(out.head.data() + 12, ethernet_.data() + 12, 2);
   encode(header, {covered, header.length}, out.head.data() + kEthernetHeader);
   out.kind = header.kind;
   out.replay = header.flags & kFlagReplay && header.kind == Kind::kData;
@@ -62,7 +64,7 @@ void Link::finish(const Header& header, FrameOut& out, Time now) {
   if (std::exchange(keepalive_due_, false)) arm(now + config_.timers.keepalive_interval);
 }
 
-void Link::make_close(FrameOut& out) {
+[[gnu::cold, gnu::noinline]] void Link::make_close(FrameOut& out) {
   std::byte* body = out.head.data() + kFrameHeader;
   store32(body, std::uint32_t{static_cast<std::uint8_t>(close_due_->reason)} << 24);
   const Header header{.kind = Kind::kClose, .epoch = close_due_->epoch, .length = kCloseBody};
@@ -78,7 +80,7 @@ void Link::make_close(FrameOut& out) {
 }
 
 /// `fresh`: the INIT of L4, made before anything of the peer was taken.
-void Link::make_init(bool fresh, Time now, FrameOut& out) {
+[[gnu::cold, gnu::noinline]] void Link::make_init(bool fresh, Time now, FrameOut& out) {
   const bool known = !fresh && peer_.has_value();
   if (known && !told(peer_->nonce)) {
     nonces_told_[nonce_turn_] = peer_->nonce;
@@ -104,7 +106,7 @@ void Link::make_init(bool fresh, Time now, FrameOut& out) {
   out.min_length = known ? kFrameHeader + link_mtu_ : kMinFrame;
 }
 
-bool Link::make_again(Time now, FrameOut& out) {
+[[gnu::noinline]] bool Link::make_again(Time now, FrameOut& out) {
   Seq seq;
   Buffer* packet = nullptr;
   if (!sender_.next_again(seq, packet)) return false;
@@ -158,7 +160,7 @@ void Link::make_data_frame(Seq seq, Buffer* packet, bool replay, Time now, Frame
   finish(header, out, now);
 }
 
-bool Link::make_nack(Time now, FrameOut& out) {
+[[gnu::noinline]] bool Link::make_nack(Time now, FrameOut& out) {
   // L15: the timer's NACK also lists what is at least half the interval old.
   const Duration age = nack_by_timer_ ? nack_interval_ / 2 : nack_interval_;
   std::array<NackRange, kMaxNackRanges> ranges;
@@ -190,7 +192,7 @@ bool Link::status_is_due() const {
          credit_due_ != 0 || expected.since(ack_told_) >= config_.timers.ack_every;
 }
 
-bool Link::make_status(Time now, FrameOut& out) {
+[[gnu::noinline]] bool Link::make_status(Time now, FrameOut& out) {
   if (!status_is_due()) return false;
   // L18a: an answer carries no POLL, so a POLL that is due as well takes a STATUS of its own.
   const bool poll = poll_due_ && !answer_due_;

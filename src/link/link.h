@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -47,11 +48,12 @@ struct BringUp {
 /// and release cells of it from within, and nothing else.
 class Owner {
  public:
-  /// A packet in order (L13), its notes' ingress set; the owner takes it, and its cells stay
+  /// Packets in order (L13), the notes' ingress set; the owner takes them, and their cells stay
   /// occupied until release().
-  virtual void packet_in(PortId port, Buffer* packet) = 0;
-  /// The peer acknowledged a packet: the owner takes it back and frees the cells of its ingress.
-  virtual void packet_acked(PortId port, Buffer* packet) = 0;
+  virtual void packets_in(PortId port, std::span<Buffer* const> packets) = 0;
+  /// The peer acknowledged packets, the oldest first: the owner takes them back and frees the cells
+  /// of their ingress.
+  virtual void packets_acked(PortId port, std::span<Buffer* const> packets) = 0;
   /// A packet handed back on leaving UP (L9), in order; the owner takes it.
   virtual void packet_back(PortId port, Buffer* packet) = 0;
   /// Usability, peer parameters or state changed.
@@ -115,8 +117,10 @@ class Link {
   void disable(Time now);
   void set_carrier(bool carrier, Time now);
 
-  /// A frame from the port, data at its Ethernet header, 802.1Q tag taken out. Takes the buffer.
-  void receive(Buffer* frame, Time now);
+  /// Frames from the port, the oldest first, data at the Ethernet header, 802.1Q tag taken out.
+  /// Takes the buffers.
+  void receive(std::span<Buffer* const> frames, Time now);
+  void receive(Buffer* frame, Time now) { receive({&frame, 1}, now); }
 
   /// Queues a packet on its notes' egress_vc. Takes the buffer. Only when usable() and can_take().
   void submit(Buffer* packet, Time now);
@@ -197,7 +201,15 @@ class Link {
     give_back(buffer);
   }
 
+  /// L22: what is accepted never passes the allocation, so the difference is what is left of it.
+  bool over_credit(std::size_t vc, std::uint16_t cells) const {
+    return cells > allocation_[vc].since(accepted_[vc]);
+  }
+
   // Frames of the session (session.cc).
+  bool receive_expected(Buffer* frame, Time now);
+  void receive_one(Buffer* frame, Time now);
+  void hand_over();
   void on_session_frame(const Decoded& frame, Buffer* buffer, Time now);
   void on_data(const Header& header, Buffer* buffer, Time now);
   void accept(Seq seq, Receiver::Place place, const Receiver::Frame& frame, Time now);
@@ -252,6 +264,7 @@ class Link {
   std::optional<Init> peer_;                         ///< as L6 took it last
   std::optional<Mac> peer_mac_;                      ///< configured or learned
   std::array<std::byte, kEthernetHeader> ethernet_;  ///< of frames to it, or to kUnknownPeer
+  std::uint64_t from_peer_ = 0;  ///< source and EtherType of its frames, as they lie in them
   CellSize peer_cell_{1};
   std::uint32_t mark_cells_ = kNeverMark;
   std::uint16_t link_mtu_ = 0;
@@ -272,6 +285,9 @@ class Link {
   std::optional<PendingClose> close_due_;
 
   // Receiving.
+  static constexpr std::size_t kRun = 32;
+  std::array<Buffer*, kRun> in_order_;  ///< packets that the owner is still to be told of
+  std::size_t in_order_count_ = 0;
   Receiver receiver_;
   std::array<CellCount, kVcs> accepted_{};     ///< cells of frames accepted (L22)
   std::array<CellCount, kVcs> allocation_{};   ///< A (L20)

@@ -35,6 +35,12 @@ Buffer* Sender::take_oldest() {
   return packet;
 }
 
+std::size_t Sender::take_acked(Seq ack, std::span<Buffer*> out) {
+  std::size_t n = 0;
+  for (; una_ != ack && n < out.size(); ++n) out[n] = take_oldest();
+  return n;
+}
+
 void Sender::mark_again(Seq seq) {
   Slot& here = slot(seq);
   if (here.again) return;

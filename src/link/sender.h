@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -31,6 +33,9 @@ class Sender {
   /// The oldest unacknowledged packet, and una moves past it; the caller owns it. outstanding() is
   /// not 0.
   Buffer* take_oldest();
+  /// Likewise all before `ack`, one of [una, next], the oldest first, as many as `out` has places
+  /// for; returns how many.
+  std::size_t take_acked(Seq ack, std::span<Buffer*> out);
 
   /// L17: `count` frames from `first` on that are still unacknowledged are to be sent again, once,
   /// in the order first listed.

@@ -72,6 +72,11 @@ class Node {
   /// In the configuration's order.
   std::span<const Trunk> trunks() const { return trunks_; }
   LanePlace place(PortId port) const { return places_[port.value()]; }
+  /// Whom the port lets in; nullptr: it is no edge port.
+  const Edge* edge(PortId port) const {
+    const std::optional<Edge>& edge = config_.ports[port.value()].edge;
+    return edge ? &*edge : nullptr;
+  }
   const PortBoard& board() const { return board_; }
   /// The shard that owns a port, or is about to; kNoShard: no port has the number.
   ShardId owner(PortId port) const {
@@ -164,7 +169,8 @@ class Shard final : private link::Owner, private LaneQueues {
   void enable(PortId port, Time now);
   void disable(PortId port, Time now);
   void set_carrier(PortId port, bool carrier, Time now);
-  void receive(PortId port, Buffer* frame, Time now);
+  void receive(PortId port, std::span<Buffer* const> frames, Time now);
+  void receive(PortId port, Buffer* frame, Time now) { receive(port, {&frame, 1}, now); }
   /// A packet of this node, complete with CRC (N2), of at least kMinPacket bytes; dst may be the
   /// node itself. kTaken: the shard has the buffer (and may have dropped and counted it);
   /// kQueueFull: the caller keeps it (N13).
@@ -222,8 +228,8 @@ class Shard final : private link::Owner, private LaneQueues {
 
  private:
   // link::Owner
-  void packet_in(PortId port, Buffer* packet) override;
-  void packet_acked(PortId port, Buffer* packet) override;
+  void packets_in(PortId port, std::span<Buffer* const> packets) override;
+  void packets_acked(PortId port, std::span<Buffer* const> packets) override;
   void packet_back(PortId port, Buffer* packet) override;
   void link_changed(PortId port) override;
   link::BringUp bring_up(PortId port, std::uint8_t last_epoch) override;
@@ -233,17 +239,18 @@ class Shard final : private link::Owner, private LaneQueues {
   }
   void deadline_nearer(Time at) override { deadline_ = std::min(deadline_, at); }
 
-  struct Hop {
-    PortId port;
-    Vc vc;
-  };
-  std::optional<Hop> choose(const Buffer& packet, std::uint8_t layer) const;
-  bool can_take(Hop hop, const Buffer& packet) const;
+  bool packet_in(PortId port, const Edge* edge, Buffer* packet);
+
+  const NextHop* choose(const Buffer& packet) const;
+  const NextHop* choose_in(std::span<const NextHop> tier, const Buffer& packet) const;
+  const NextHop* choose_among(std::span<const NextHop> tier, const Buffer& packet) const;
+  static Vc vc_by(const NextHop& hop, const Buffer& packet);
+  bool is_usable(const NextHop& hop, const Buffer& packet) const;
+  bool can_take(PortId port, Vc vc, const Buffer& packet) const;
   std::uint32_t keep_shortest(std::span<const NextHop*> usable) const;
-  bool send(Buffer* packet, const std::optional<Hop>& hop);
-  void queue(Buffer* packet, Hop hop);
-  std::optional<Drop> edge_in(PortId port, const Buffer& packet) const;
-  bool edge_out(PortId port, const Buffer& packet) const;
+  bool send(Buffer* packet, const NextHop* hop);
+  void queue(Buffer* packet, PortId hop, Vc vc);
+  PortId take_lane(Trunk& trunk, Buffer& packet);
   bool own_full(PortId port) const;
   void local(Buffer* packet, PortId port, Vc vc);
   void reply(Buffer* request);
@@ -252,7 +259,9 @@ class Shard final : private link::Owner, private LaneQueues {
   void drop(Drop reason, Buffer* packet);
   void drop_with_error(Drop reason, EchoType type, Buffer* packet);
   void make_error(EchoType type, const Buffer& dropped);
-  void finish(Buffer* packet);
+  void finish(Buffer* packet) { finish({&packet, 1}); }
+  void finish(std::span<Buffer* const> packets);
+  void finish_alike(std::span<Buffer* const> packets, std::uint16_t cells);
   void publish_longest(PortId port);
   void publish_queue(PortId port);
   bool tells_queue(const Buffer& packet) const { return packet.notes.own || by_queue_; }

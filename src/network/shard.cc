@@ -43,8 +43,14 @@ bool no_error_about(const Buffer& packet) {
 /// An edge port mostly lists one.
 template <class T>
 bool listed(const std::vector<T>& sorted, T value) {
-  if (sorted.size() == 1) return sorted.front() == value;
-  return std::binary_search(sorted.begin(), sorted.end(), value);
+  if (!sorted.empty() && sorted.front() == value) return true;
+  return sorted.size() > 1 && std::binary_search(sorted.begin(), sorted.end(), value);
+}
+
+/// Whether the partitions of a port (nullptr: no edge port) let the packet through, either way
+/// (N5).
+bool passes(const Edge* edge, const Buffer& packet) {
+  return edge == nullptr || listed(edge->partitions, partition_of(packet));
 }
 
 }  // namespace
@@ -84,9 +90,9 @@ void Shard::set_carrier(PortId port, bool carrier, Time now) {
   links_[port.value()]->set_carrier(carrier, now);
 }
 
-void Shard::receive(PortId port, Buffer* frame, Time now) {
+void Shard::receive(PortId port, std::span<Buffer* const> frames, Time now) {
   now_ = now;
-  links_[port.value()]->receive(frame, now);
+  links_[port.value()]->receive(frames, now);
 }
 
 bool Shard::expire(PortId port, Time now) {
@@ -132,7 +138,7 @@ Submit Shard::submit(Buffer* packet, Time now) {
     counters_.made.add();
     local(packet, kNoPort, make_vc(class_of(*packet), 0));
   } else {
-    const auto hop = choose(*packet, 0);
+    const NextHop* const hop = choose(*packet);
     if (hop && own_full(hop->port)) {  // N13
       counters_.refused.add();
       return Submit::kQueueFull;
@@ -156,9 +162,10 @@ void Shard::from_shard(Buffer* packet, Time now) {
     return;
   }
   counters_.passed_in.add();
-  const Hop hop{packet->notes.egress, packet->notes.egress_vc};
-  if (can_take(hop, *packet)) {
-    queue(packet, hop);
+  const PortId port = packet->notes.egress;
+  const Vc vc = packet->notes.egress_vc;
+  if (can_take(port, vc, *packet)) {
+    queue(packet, port, vc);
   } else {
     route_again(packet);  // the link left UP while the packet was on its way here
   }
@@ -207,35 +214,49 @@ std::uint64_t Shard::held() const {
 
 // ---- what links tell ----
 
-void Shard::packet_in(PortId port, Buffer* packet) {
-  counters_.accepted.add();
+[[gnu::flatten]] void Shard::packets_in(PortId port, std::span<Buffer* const> packets) {
+  counters_.accepted.add(packets.size());
+  const Edge* const edge = node_.edge(port);
+  std::uint64_t forwarded = 0;
+  for (Buffer* packet : packets) forwarded += packet_in(port, edge, packet);
+  counters_.forwarded.add(forwarded);
+}
+
+/// `edge`: of the port. Whether the packet is forwarded.
+bool Shard::packet_in(PortId port, const Edge* edge, Buffer* packet) {
   const Vc vc = packet->notes.ingress_vc;
   packet->notes.layer = vc.value() % kLayers;
   if (class_of(*packet) != vc.value() / kLayers) {  // N1
     drop(Drop::kWrongClass, packet);
-    return;
+    return false;
   }
-  if (const auto reason = edge_in(port, *packet)) {
-    drop(*reason, packet);
-    return;
+  if (edge != nullptr && !listed(edge->nodes, src_of(*packet))) {  // the way in of N5
+    drop(Drop::kSpoofed, packet);
+    return false;
+  }
+  if (!passes(edge, *packet)) {
+    drop(Drop::kWrongPartition, packet);
+    return false;
   }
   if (dst_of(*packet) == self_) {  // N4
     local(packet, port, vc);
-    return;
+    return false;
   }
   const std::uint8_t hop_limit = load8(packet->data + kHopLimit);  // N6
   if (hop_limit <= 1) {
     drop_with_error(Drop::kHopLimitExceeded, EchoType::kHopLimitExceeded, packet);
-    return;
+    return false;
   }
   store8(packet->data + kHopLimit, static_cast<std::uint8_t>(hop_limit - 1));
-  if (send(packet, choose(*packet, packet->notes.layer))) counters_.forwarded.add();
+  return send(packet, choose(*packet));
 }
 
-void Shard::packet_acked(PortId port, Buffer* packet) {
-  if (Trunk* trunk = node_.place(port).trunk) trunk->gone(packet->notes.bucket);
-  counters_.acked.add();
-  finish(packet);
+[[gnu::flatten]] void Shard::packets_acked(PortId port, std::span<Buffer* const> packets) {
+  if (Trunk* trunk = node_.place(port).trunk) {
+    for (const Buffer* packet : packets) trunk->gone(packet->notes.bucket);
+  }
+  counters_.acked.add(packets.size());
+  finish(packets);
 }
 
 void Shard::packet_back(PortId port, Buffer* packet) {
@@ -274,36 +295,52 @@ link::BringUp Shard::bring_up(PortId port, std::uint8_t last_epoch) {
 
 // ---- routing ----
 
-/// N7 and N8: the hop for a packet that has come on `layer`.
-std::optional<Shard::Hop> Shard::choose(const Buffer& packet, std::uint8_t layer) const {
-  if (table_ == nullptr) return std::nullopt;
-  const std::uint8_t packet_class = class_of(packet);
-  std::array<const NextHop*, RouteTable::kMaxHops> usable;
+/// N7 and N8: the hop for a packet that has come on its notes' layer; nullptr: none.
+const NextHop* Shard::choose(const Buffer& packet) const {
+  if (table_ == nullptr) return nullptr;
   for (const auto tier : table_->tiers(dst_of(packet))) {
-    std::uint32_t n = 0;
-    for (const NextHop& hop : tier) {
-      const auto out = static_cast<std::uint8_t>(layer + hop.raise);
-      if (out >= kLayers) continue;
-      if (can_take({hop.port, make_vc(packet_class, out)}, packet)) usable[n++] = &hop;
-    }
-    if (n == 0) continue;
-    if (n > 1 && by_queue_) n = keep_shortest({usable.data(), n});
-    const NextHop& hop = *usable[n == 1 ? 0 : pick(path_hash(packet.bytes(), self_), n)];
-    return Hop{hop.port, make_vc(packet_class, static_cast<std::uint8_t>(layer + hop.raise))};
+    if (const NextHop* const hop = choose_in(tier, packet)) return hop;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+/// The same within a tier, which mostly has one hop.
+const NextHop* Shard::choose_in(std::span<const NextHop> tier, const Buffer& packet) const {
+  if (tier.size() != 1) return choose_among(tier, packet);
+  return is_usable(tier.front(), packet) ? &tier.front() : nullptr;
+}
+
+[[gnu::noinline]] const NextHop* Shard::choose_among(std::span<const NextHop> tier,
+                                                     const Buffer& packet) const {
+  std::array<const NextHop*, RouteTable::kMaxHops> usable;
+  std::uint32_t n = 0;
+  for (const NextHop& hop : tier) {
+    if (is_usable(hop, packet)) usable[n++] = &hop;
+  }
+  if (n == 0) return nullptr;
+  if (n > 1 && by_queue_) n = keep_shortest({usable.data(), n});
+  return usable[n == 1 ? 0 : pick(path_hash(packet.bytes(), self_), n)];
+}
+
+/// N1: the VC on which a packet leaves by a hop of a layer below kLayers.
+Vc Shard::vc_by(const NextHop& hop, const Buffer& packet) {
+  return make_vc(class_of(packet), static_cast<std::uint8_t>(packet.notes.layer + hop.raise));
+}
+
+bool Shard::is_usable(const NextHop& hop, const Buffer& packet) const {
+  return packet.notes.layer + hop.raise < kLayers && can_take(hop.port, vc_by(hop, packet), packet);
 }
 
 /// Whether the link is usable and its peer can take the packet (N7); of a trunk, whether every
 /// usable lane's can. Of this shard's own ports it is exact.
-bool Shard::can_take(Hop hop, const Buffer& packet) const {
-  const PortView& view = node_.board()[hop.port];
-  return view.longest[hop.vc.value()].load(std::memory_order_relaxed) >= packet.length;
+bool Shard::can_take(PortId port, Vc vc, const Buffer& packet) const {
+  const PortView& view = node_.board()[port];
+  return view.longest[vc.value()].load(std::memory_order_relaxed) >= packet.length;
 }
 
 /// N8 by the shortest queue: moves the hops with the fewest bytes queued to the front, and tells
 /// how many they are.
-std::uint32_t Shard::keep_shortest(std::span<const NextHop*> usable) const {
+[[gnu::noinline]] std::uint32_t Shard::keep_shortest(std::span<const NextHop*> usable) const {
   std::uint64_t least = ~std::uint64_t{0};
   std::uint32_t kept = 0;
   for (const NextHop* hop : usable) {
@@ -316,71 +353,57 @@ std::uint32_t Shard::keep_shortest(std::span<const NextHop*> usable) const {
   return kept;
 }
 
-/// The way out of N5, and the queue; false: dropped.
-bool Shard::send(Buffer* packet, const std::optional<Hop>& hop) {
-  if (!hop) {
+/// The way out of N5, and the queue; false: dropped. `hop`: as choose() says.
+bool Shard::send(Buffer* packet, const NextHop* hop) {
+  if (hop == nullptr) {
     drop_with_error(Drop::kNoRoute, EchoType::kUnreachable, packet);
     return false;
   }
-  if (!edge_out(hop->port, *packet)) {
+  if (!passes(node_.edge(hop->port), *packet)) {
     drop(Drop::kWrongPartition, packet);
     return false;
   }
-  queue(packet, *hop);
+  queue(packet, hop->port, vc_by(*hop, *packet));
   return true;
 }
 
-void Shard::queue(Buffer* packet, Hop hop) {
-  packet->notes.egress = hop.port;
-  packet->notes.egress_vc = hop.vc;
-  if (links_[hop.port.value()] == nullptr) {
+void Shard::queue(Buffer* packet, PortId hop, Vc vc) {
+  packet->notes.egress = hop;
+  packet->notes.egress_vc = vc;
+  if (links_[hop.value()] == nullptr) {
     counters_.passed_out.add();
-    owner_.pass(node_.owner(hop.port), packet);
+    owner_.pass(node_.owner(hop), packet);
     return;
   }
-  PortId port = hop.port;
-  if (Trunk* trunk = node_.place(port).trunk) {
-    packet->notes.bucket = Trunk::bucket_of(path_hash(packet->bytes(), self_));
-    port = trunk->take(packet->notes.bucket, *this);
-  }
+  Trunk* const trunk = node_.place(hop).trunk;
+  const PortId port = trunk == nullptr ? hop : take_lane(*trunk, *packet);
   link::Link* link = links_[port.value()].get();
-  if (link->queued_cells(hop.vc) > link->mark_cells() &&
+  if (link->queued_cells(vc) > link->mark_cells() &&
       packet->pool->exclusive(*packet)) {  // N12; a device may still read a packet handed back
     packet->data[kFlags] |= std::byte{kFlagCe};
     counters_.marked.add();
-    link->count_marked(hop.vc);
+    link->count_marked(vc);
   }
   link->submit(packet, now_);
   if (tells_queue(*packet)) publish_queue(port);
 }
 
+/// The lane of a trunk for a packet.
+[[gnu::noinline]] PortId Shard::take_lane(Trunk& trunk, Buffer& packet) {
+  packet.notes.bucket = Trunk::bucket_of(path_hash(packet.bytes(), self_));
+  return trunk.take(packet.notes.bucket, *this);
+}
+
 /// N9, and what comes too late from another shard.
 void Shard::route_again(Buffer* packet) {
-  if (send(packet, choose(*packet, packet->notes.layer))) counters_.rerouted.add();
-}
-
-/// The way in of N5: why the packet is to be dropped, if it is.
-std::optional<Drop> Shard::edge_in(PortId port, const Buffer& packet) const {
-  const auto& edge = node_.config().ports[port.value()].edge;
-  if (!edge) return std::nullopt;
-  if (!listed(edge->nodes, src_of(packet))) {
-    return Drop::kSpoofed;
-  }
-  if (!edge_out(port, packet)) return Drop::kWrongPartition;
-  return std::nullopt;
-}
-
-/// Whether the port's partitions let the packet through, either way (N5).
-bool Shard::edge_out(PortId port, const Buffer& packet) const {
-  const auto& edge = node_.config().ports[port.value()].edge;
-  return !edge || listed(edge->partitions, partition_of(packet));
+  if (send(packet, choose(*packet))) counters_.rerouted.add();
 }
 
 bool Shard::own_full(PortId port) const {
   return node_.board()[port].queued_own.load(std::memory_order_relaxed) >= node_.config().own_limit;
 }
 
-void Shard::publish_queue(PortId port) {
+[[gnu::noinline]] void Shard::publish_queue(PortId port) {
   std::uint32_t own = links_[port.value()]->queued_own();
   std::uint64_t bytes = links_[port.value()]->queued_bytes();
   if (const Trunk* trunk = node_.place(port).trunk) {
@@ -400,7 +423,7 @@ void Shard::publish_queue(PortId port) {
 
 // ---- packets for this node, and of it ----
 
-void Shard::local(Buffer* packet, PortId port, Vc vc) {
+[[gnu::noinline]] void Shard::local(Buffer* packet, PortId port, Vc vc) {
   counters_.delivered.add();
   const auto echo = decode_echo(packet->bytes());
   const bool request = echo && echo->type == static_cast<std::uint8_t>(EchoType::kRequest) &&
@@ -438,7 +461,7 @@ void Shard::send_own(Buffer* packet) {
     local(packet, kNoPort, make_vc(class_of(*packet), 0));
     return;
   }
-  const auto hop = choose(*packet, 0);
+  const NextHop* const hop = choose(*packet);
   if (hop && own_full(hop->port)) {
     drop(Drop::kOwnQueueFull, packet);  // N13
   } else {
@@ -446,12 +469,13 @@ void Shard::send_own(Buffer* packet) {
   }
 }
 
-void Shard::drop(Drop reason, Buffer* packet) {
+[[gnu::cold, gnu::noinline]] void Shard::drop(Drop reason, Buffer* packet) {
   counters_.drops.add(reason);
   finish(packet);
 }
 
-void Shard::drop_with_error(Drop reason, EchoType type, Buffer* packet) {
+[[gnu::cold, gnu::noinline]] void Shard::drop_with_error(Drop reason, EchoType type,
+                                                         Buffer* packet) {
   make_error(type, *packet);
   drop(reason, packet);
 }
@@ -488,18 +512,42 @@ void Shard::make_error(EchoType type, const Buffer& dropped) {
   send_own(error);
 }
 
-/// A packet is done with: its cells are free (L20), its buffer goes back to its pool.
-void Shard::finish(Buffer* packet) {
-  const PortId ingress = packet->notes.ingress;
+/// Packets are done with: their cells are free (L20), their buffers go back to their pools. Those
+/// in a row that came in on one port and VC at once.
+void Shard::finish(std::span<Buffer* const> packets) {
+  while (!packets.empty()) {
+    const PacketNotes& first = packets.front()->notes;
+    std::uint16_t cells = first.ingress_cells;
+    std::size_t n = 1;
+    for (; n < packets.size(); ++n) {
+      const PacketNotes& notes = packets[n]->notes;
+      if (notes.ingress != first.ingress || notes.ingress_vc != first.ingress_vc ||
+          notes.home != first.home) {
+        break;
+      }
+      cells = static_cast<std::uint16_t>(cells + notes.ingress_cells);
+    }
+    finish_alike(packets.first(n), cells);
+    packets = packets.subspan(n);
+  }
+}
+
+/// Those that came in on one port and VC, where they take `cells` in all, or are of one shard.
+void Shard::finish_alike(std::span<Buffer* const> packets, std::uint16_t cells) {
+  const PacketNotes& notes = packets.front()->notes;
+  const PortId ingress = notes.ingress;
   link::Link* const link = ingress == kNoPort ? nullptr : links_[ingress.value()].get();
   if (link != nullptr) {
-    link->release(packet->notes.ingress_vc, packet->notes.ingress_cells, now_);
-  } else if (ingress != kNoPort || packet->notes.home != id_) {
-    packet->notes.returning = true;
-    owner_.pass(ingress == kNoPort ? packet->notes.home : node_.owner(ingress), packet);
+    link->release(notes.ingress_vc, cells, now_);
+  } else if (ingress != kNoPort || notes.home != id_) {
+    const ShardId to = ingress == kNoPort ? notes.home : node_.owner(ingress);
+    for (Buffer* packet : packets) {
+      packet->notes.returning = true;
+      owner_.pass(to, packet);
+    }
     return;
   }
-  give_back(packet);
+  give_back(packets);
 }
 
 }  // namespace mtl::network

@@ -142,10 +142,7 @@ bool ShardLoop::receive(Slot& slot, Time now, Watch& watch) {
   watch.lap(Stage::kDeviceReceive, n);
   slot.empty = n > 0 ? 0 : std::min(slot.empty + 1, kRestAfter);
   if (slot.impairment == nullptr) {
-    for (unsigned i = 0; i < n; ++i) {
-      if (i + 1 < n) __builtin_prefetch(frames[i + 1]->data);
-      shard_.receive(slot.id, frames[i], now);
-    }
+    if (n > 0) shard_.receive(slot.id, std::span(frames).first(n), now);
   } else {
     busy |= receive_impaired(slot, std::span(frames).first(n), now);
   }
@@ -191,7 +188,7 @@ bool ShardLoop::fire(Time now, Watch& watch) {
 }
 
 template <class Watch>
-bool ShardLoop::pull(Slot& slot, Time now, Watch& watch) {
+[[gnu::flatten]] bool ShardLoop::pull(Slot& slot, Time now, Watch& watch) {
   if (slot.pacer != nullptr) return pull_paced(slot, now, watch);
   if (!slot.link->wants_to_send()) return false;
   unsigned room = std::min(slot.medium->room(), kPullBudget);
@@ -210,7 +207,7 @@ bool ShardLoop::pull(Slot& slot, Time now, Watch& watch) {
 }
 
 template <class Watch>
-bool ShardLoop::pull_paced(Slot& slot, Time now, Watch& watch) {
+[[gnu::noinline]] bool ShardLoop::pull_paced(Slot& slot, Time now, Watch& watch) {
   phy::Pacer& pacer = *slot.pacer;
   bool busy = false;
   if (slot.link->wants_to_send() && pacer.ready(now)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "link/link.h"
 #include "network/packet.h"
@@ -30,8 +31,8 @@ std::uint32_t port_buffers(const link::Config& link, const PortPlan& port) {
 /// Nobody's owner: a link is made only to be asked for its size.
 class NoOwner final : public link::Owner {
  public:
-  void packet_in(PortId, Buffer*) override {}
-  void packet_acked(PortId, Buffer*) override {}
+  void packets_in(PortId, std::span<Buffer* const>) override {}
+  void packets_acked(PortId, std::span<Buffer* const>) override {}
   void packet_back(PortId, Buffer*) override {}
   void link_changed(PortId) override {}
   link::BringUp bring_up(PortId, std::uint8_t) override { return {}; }

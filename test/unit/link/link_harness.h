@@ -6,6 +6,7 @@
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -224,10 +225,12 @@ class Harness final : private Owner {
   }
 
   // ---- Owner ----
-  void packet_in(PortId, Buffer* p) override { delivered.push_back(p); }
-  void packet_acked(PortId, Buffer* p) override {
-    acked.push_back(std::to_integer<int>(p->data[20]));
-    give_back(p);
+  void packets_in(PortId, std::span<Buffer* const> packets) override {
+    delivered.insert(delivered.end(), packets.begin(), packets.end());
+  }
+  void packets_acked(PortId, std::span<Buffer* const> packets) override {
+    for (const Buffer* p : packets) acked.push_back(std::to_integer<int>(p->data[20]));
+    give_back(packets);
   }
   void packet_back(PortId, Buffer* p) override {
     back.push_back(std::to_integer<int>(p->data[20]));

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
-#include <span>
 #include <vector>
 
 #include "base/heap_pool.h"

@@ -79,7 +79,8 @@ class BufferPool {
   virtual Buffer* take() = 0;
   /// Gives a buffer of this pool back. Never nullptr.
   virtual void give(Buffer* buffer) = 0;
-  /// As take() for each place of `out`, from the first on; returns how many there were.
+  /// As take() for each place of `out`, from the first on; returns how many there were. What is in
+  /// the places beyond these is not said.
   virtual std::size_t take_burst(std::span<Buffer*> out) {
     std::size_t n = 0;
     while (n < out.size() && (out[n] = take()) != nullptr) ++n;

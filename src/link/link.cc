@@ -287,9 +287,15 @@ bool Link::receive_expected(Buffer* buffer, Time now) {
   if ((front & ~kFrontLength) != data_front(ours_.epoch, receiver_.expected(), sender_.oldest()) ||
       vc >= kVcs || (back >> 24 & 0x0F) != kNoCreditVc || length < kMinPacket ||
       length > config_.mtu || kFrameHeader + length > buffer->length || over_credit(vc, cells) ||
-      !data_header_crc_ok(header) || !intact(buffer->notes.crc, {frame + kFrameHeader, length})) {
+      !data_header_crc_ok(header)) {
     return false;
   }
+  // Noted, so that on_data() does not count it once more if it is wrong.
+  CrcState& crc = buffer->notes.crc;
+  if (crc == CrcState::kUnknown) {
+    crc = packet_crc_ok({frame + kFrameHeader, length}) ? CrcState::kGood : CrcState::kBad;
+  }
+  if (crc != CrcState::kGood) return false;
   last_valid_ = now;
   buffer->pull(kFrameHeader);
   buffer->trim(length);

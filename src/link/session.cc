@@ -16,9 +16,10 @@ constexpr std::uint8_t bit(std::size_t vc) {
 
 }  // namespace
 
-/// Tells the owner of the packets that have come in order. What comes in one burst is told of at
-/// once, but nothing happens meanwhile that the owner could notice, or could have prevented: each
-/// thing that a frame does beside adding to them comes after this.
+/// Tells the owner of the packets that have come in order. Those of one burst are told of at once,
+/// but before anything that what the owner does could influence, or that tells it something else:
+/// acks, limits, frames of another kind, a packet for which there is no credit, the end of the
+/// session.
 [[gnu::noinline]] void Link::hand_over() {
   if (in_order_count_ == 0) return;
   const std::span<Buffer* const> packets =

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,12 +21,7 @@ class Told final : private Owner {
   explicit Told(bool heard = true) : pool(512, 512), link(config(), *this) {
     link.set_carrier(true, now);
     link.enable(now);
-    Init init = Harness::peer_init();
-    init.peer_nonce = kOurNonce;
-    init.capacity.fill(kCapacity);
-    std::vector<std::byte> body(kInitBody);
-    encode(init, body.data());
-    receive({frame({.kind = Kind::kInit}, body)}, false);
+    receive({init(Harness::peer_init().nonce, kOurNonce)}, false);
     if (!heard) return;
     receive({status(Seq{0}, 0)}, false);
     for (int i = 0; i < 30; ++i) submit();
@@ -49,12 +45,22 @@ class Told final : private Owner {
     std::memcpy(f.data() + kFrameHeader, body.data(), body.size());
     return f;
   }
-  static std::vector<std::byte> status(Seq ack, std::uint16_t more, std::uint8_t flags = 0) {
+  static std::vector<std::byte> init(std::uint32_t nonce, std::uint32_t ours) {
+    Init init = Harness::peer_init();
+    init.nonce = nonce;
+    init.peer_nonce = ours;
+    init.capacity.fill(kCapacity);
+    std::vector<std::byte> body(kInitBody);
+    encode(init, body.data());
+    return frame({.kind = Kind::kInit}, body);
+  }
+  static std::vector<std::byte> status(Seq ack, std::uint16_t more, std::uint8_t flags = 0,
+                                       std::uint8_t epoch = kOurEpoch) {
     Status s;
     s.allocation.fill(CellCount{static_cast<std::uint16_t>(kCapacity + more)});
     std::vector<std::byte> body(kStatusBody);
     encode(s, body.data());
-    return frame({.kind = Kind::kStatus, .epoch = kOurEpoch, .ack = ack, .flags = flags}, body);
+    return frame({.kind = Kind::kStatus, .epoch = epoch, .ack = ack, .flags = flags}, body);
   }
 
   /// The frames, in one burst or each in one of its own, all in one event.
@@ -110,6 +116,9 @@ class Told final : private Owner {
     return all;
   }
 
+  /// Bring-ups so far.
+  unsigned ups() const { return ups_; }
+
   HeapPool pool;
   Time now{1ms};
   std::string log;
@@ -155,19 +164,21 @@ class Peer {
   explicit Peer(std::uint32_t seed) : random_(seed) {}
   /// `calm`: the next DATA, and nothing else of note.
   std::vector<std::byte> next(bool calm) {
+    if (!waiting_.empty()) {
+      auto init_to_our_new_nonce = std::move(waiting_.front());
+      waiting_.pop_front();
+      return init_to_our_new_nonce;
+    }
     const unsigned what = calm ? 20 : draw(40);
-    if (what == 0) return Told::status(ack(), 8, draw(2) == 0 ? kFlagPoll : 0);
+    if (what == 0) return Told::status(ack(), 8, draw(2) == 0 ? kFlagPoll : 0, epoch());
     if (what == 1) {
-      return Told::frame({.kind = Kind::kNack, .epoch = kOurEpoch, .seq = Seq{seq_}, .ack = ack()},
+      return Told::frame({.kind = Kind::kNack, .epoch = epoch(), .seq = Seq{seq_}, .ack = ack()},
                          {std::byte{0}, std::byte{20}, std::byte{0}, std::byte{2}});
     }
-    if (what == 2 && draw(4) == 0) {
-      return Told::frame({.kind = Kind::kClose, .epoch = kOurEpoch},
-                         {std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
-    }
+    if (what == 2 && draw(4) == 0) return end_session();
     std::vector<std::byte> packet = sealed(60, static_cast<std::uint8_t>(seq_ % 251));
-    Header header{.epoch = kOurEpoch, .seq = Seq{seq_}, .ack = ack(), .vc = Vc{0}};
-    if (what == 3) header.epoch = kOurEpoch + 1;
+    Header header{.epoch = epoch(), .seq = Seq{seq_}, .ack = ack(), .vc = Vc{0}};
+    if (what == 3) ++header.epoch;
     if (what == 4) header.seq = Seq{static_cast<std::uint16_t>(seq_ - 1 - draw(3))};
     if (what == 5) header.seq = Seq{static_cast<std::uint16_t>(seq_ + 1 + draw(80))};
     if (what == 6) header.ack = Seq{1000};
@@ -188,18 +199,34 @@ class Peer {
   }
   unsigned draw(unsigned n) { return static_cast<unsigned>(random_() % n); }
 
+  std::uint8_t sessions() const { return sessions_; }
+
  private:
   Seq ack() {
-    if (draw(10) == 0 && acked_ < 30) ++acked_;
+    if (draw(10) == 0 && sessions_ == 0 && acked_ < 30) ++acked_;
     return Seq{acked_};
+  }
+  std::uint8_t epoch() const { return static_cast<std::uint8_t>(kOurEpoch + sessions_); }
+  /// CLOSE, or an INIT of a new life; either way the link begins a new session (L7, L8), to which
+  /// the next frame is an INIT.
+  std::vector<std::byte> end_session() {
+    const auto close = Told::frame({.kind = Kind::kClose, .epoch = epoch()},
+                                   {std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
+    const std::uint32_t ours = kOurNonce + sessions_++;
+    const std::uint32_t nonce = Harness::peer_init().nonce + sessions_;
+    seq_ = acked_ = 0;
+    waiting_.push_back(Told::init(nonce, ours + 1));
+    return draw(2) == 0 ? close : Told::init(nonce, ours);
   }
   std::mt19937 random_;
   std::uint16_t seq_ = 0;
   std::uint16_t acked_ = 0;
+  std::uint8_t sessions_ = 0;  ///< that have ended
+  std::deque<std::vector<std::byte>> waiting_;
 };
 
 TEST(Burst, L13_DoesWhatItsFramesDoOneByOne) {
-  std::uint64_t over_credit = 0, packets = 0;
+  std::uint64_t over_credit = 0, packets = 0, sessions = 0;
   for (std::uint32_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Peer peer(seed);
@@ -221,7 +248,10 @@ TEST(Burst, L13_DoesWhatItsFramesDoOneByOne) {
     }
     over_credit += singles.link.counters().drops.get(Drop::kOverCredit);
     packets += singles.link.counters().packets_in.get();
+    sessions += peer.sessions();
+    EXPECT_EQ(singles.ups(), peer.sessions() + 1U) << "each began anew, and came up";
   }
+  EXPECT_GT(sessions, 100u);
   EXPECT_GT(over_credit, 100u);
   EXPECT_GT(packets, 10'000u);
 }

@@ -92,6 +92,7 @@ void Connection::begin(EndpointId endpoint, const Peer& peer, ConnectionId id, P
   // Connections of one pair of nodes begin on different paths (N8).
   entropy_ = static_cast<std::uint16_t>(id.value());
   sprayed_ = 0;
+  messages_told_ = context_.operations.begun(*this);
 }
 
 void Connection::open(std::uint64_t key, Time now) {

@@ -195,6 +195,7 @@ class Connection {
   CloseReason close_reason_ = CloseReason::kDone;
   std::uint64_t key_ = 0;  ///< of the peer's endpoint
   Psn first_psn_{};
+  std::uint32_t messages_told_ = 0;
 
   // Duties.
   bool first_open_due_ = false;  ///< with connection 0 and ASK (T4)

@@ -32,10 +32,12 @@ struct DataBody {
 /// below.
 class OperationLayer {
  public:
+  /// A connection begins, OPENING. Returns how many messages its OPENs tell (T33).
+  virtual std::uint32_t begun(const Connection& connection) = 0;
   /// The connection is UP; Connection::peer() tells its terms.
   virtual void up(Connection& connection) = 0;
-  /// It has ended, after the last of its packets was given to dropped(): what is not complete
-  /// fails.
+  /// What has begun has ended, after the last of its packets was given to dropped(): what is not
+  /// complete fails.
   virtual void ended(Connection& connection, Time now) = 0;
 
   /// Whether fill() would put something into a new DATA of `flow` at `now`.

@@ -2,18 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 namespace mtl::transport {
-namespace {
-
-/// No peer may send messages: there is nobody to receive them.
-Settings without_messages(Settings settings) {
-  settings.messages = 0;
-  settings.eager = 0;
-  return settings;
-}
-
-}  // namespace
 
 Operations::Operations(const Settings& settings, const Limits& limits, RandomWords& random)
     : limits_(limits),
@@ -21,7 +12,9 @@ Operations::Operations(const Settings& settings, const Limits& limits, RandomWor
       keys_(limits.keys),
       records_(limits.operations),
       sides_(settings.connections),
-      transport_(without_messages(settings), random, *this) {
+      receiver_(settings, limits, transport_),
+      transport_(settings, random, *this) {
+  assert(fault(limits, settings) == nullptr);
   for (std::uint32_t i = limits.operations; i != 0; --i) {
     records_[i - 1].next = free_;
     free_ = i - 1;
@@ -30,13 +23,22 @@ Operations::Operations(const Settings& settings, const Limits& limits, RandomWor
   const std::size_t buckets = std::bit_ceil(std::size_t{settings.reads} + 1);
   for (Side& side : sides_) {
     side.asked.assign(buckets, kNone);
+    side.open.assign(std::bit_ceil(std::size_t{settings.messages} + 1), kNone);
     side.owed.resize(settings.reads);
   }
 }
 
 Operations::~Operations() = default;
 
-void Operations::up(Connection&) {}
+std::uint32_t Operations::begun(const Connection& connection) {
+  return receiver_.begin(connection);
+}
+
+void Operations::up(Connection& connection) {
+  Side& s = side(connection);
+  s.message_limit = MessageId{connection.terms().messages};
+  queue_waiting(s, Time{});
+}
 
 void Operations::ended(Connection& connection, Time now) {
   Side& s = side(connection);
@@ -50,11 +52,14 @@ void Operations::ended(Connection& connection, Time now) {
   s.flush_count = 0;
   s.owed_head = s.owed_count = 0;
   s.report_due = false;
+  s.overtaking = s.wanted_turn = false;
+  s.unnumbered = s.waiting_count = s.waiting_firm = 0;
+  s.next_message = s.message_limit = MessageId{};
+  receiver_.ended(connection, now);
 }
 
 bool Operations::waits(const Connection& connection, Flow flow, Time now) const {
-  return flow == Flow::kRequest ? waits_to_request(connection, now)
-                                : waits_to_respond(side(connection));
+  return flow == Flow::kRequest ? waits_to_request(connection, now) : waits_to_respond(connection);
 }
 
 Time Operations::ready_at(const Connection& connection) const {
@@ -64,11 +69,11 @@ Time Operations::ready_at(const Connection& connection) const {
 bool Operations::fill(Connection& connection, Flow flow, PacketSlot& slot, std::size_t room,
                       Time now) {
   return flow == Flow::kRequest ? fill_requests(connection, slot, room, now)
-                                : fill_responses(side(connection), slot, room);
+                                : fill_responses(connection, slot, room, now);
 }
 
 Executed Operations::execute(Connection& connection, Flow flow, const DataBody& body, Time now) {
-  return flow == Flow::kRequest ? execute_requests(connection, body)
+  return flow == Flow::kRequest ? execute_requests(connection, body, now)
                                 : execute_responses(connection, body, now);
 }
 

@@ -6,31 +6,26 @@
 
 #include "base/result.h"
 #include "transport/key_table.h"
+#include "transport/message.h"
+#include "transport/message_receiver.h"
 #include "transport/operation_layer.h"
+#include "transport/operation_limits.h"
 #include "transport/transport.h"
 #include "transport/work.h"
 
 namespace mtl::transport {
 
-/// What operations take. Everything that is allocated follows from it.
-struct Limits {
-  std::uint32_t operations = 4096;  ///< posted and not taken back, of all connections, 1 and up
-  std::uint32_t keys = 1024;        ///< given at a time
-  /// How long an operation that may wait (kMayWait) does at most before it leaves, if it can.
-  Duration pack_delay = std::chrono::microseconds(2);
-};
-
-/// Operations on the memory of peers, and of peers on ours (protocol page, sections 5.4 and 5.6),
-/// over the connections of a Transport. Sans I/O, like it. One thread.
+/// Operations on the memory of peers, and of peers on ours, and messages both ways (protocol page,
+/// sections 5.4 to 5.6), over the connections of a Transport. Sans I/O, like it. One thread.
 ///
 ///   post() --> queue of a connection --fill()--> packets --> peer --> RESULT, REPORT, ack
 ///                                                                        |
 ///   next_completion() <-- completed <------------------------------------'
 ///
-/// Messages are not there yet: no peer may send one (OPEN tells none).
+///   post_receive() --> pool --- meets the messages of peers ---> next_received()
 class Operations final : private OperationLayer {
  public:
-  /// `settings` has no fault(); what it tells of messages is taken for 0.
+  /// Neither `settings` nor `limits` has a fault().
   Operations(const Settings& settings, const Limits& limits, RandomWords& random);
   ~Operations();
 
@@ -50,15 +45,49 @@ class Operations final : private OperationLayer {
 
   // The memory of peers.
   /// Posts an operation on a connection that is OPENING or UP. Those of a connection execute in the
-  /// order in which they were posted, unless kMayOvertake says otherwise.
+  /// order in which they were posted, unless kMayOvertake or let_overtake() say otherwise.
   Posted post(ConnectionHandle connection, const Work& work, Time now);
+  /// Whether what is posted on the connection from here on may go before messages that wait for
+  /// credit (T33); messages keep their order, and what has kFence waits. Not so at first: a queue
+  /// pair never lets a later operation overtake a send.
+  void let_overtake(ConnectionHandle connection, bool may);
+  /// Takes back the oldest send with this context that is not complete. True: it was found; it
+  /// completes with kCancelled if it had not left or had met no receive (T36), else as if nothing
+  /// had been asked. One that is complete when it is executed (neither kConfirm, nor held or
+  /// offered) is taken back only if it turns out to be held. Walks what is posted.
+  bool cancel(ConnectionHandle connection, std::uint64_t context, Time now);
   /// The next completion; false: none.
   bool next_completion(Completion& completion);
   /// Operations posted on the connection that are not complete.
   std::uint32_t incomplete(ConnectionHandle connection) const;
 
+  // The messages of peers (T31 to T36).
+  /// Messages on connections of `endpoint` that begin from here on meet receives in `pool`, not in
+  /// pool 0. False: there is no such pool, or the endpoint has one already. Allocates.
+  bool use_pool(EndpointId endpoint, ReceivePool pool) {
+    return receiver_.use_pool(endpoint, pool);
+  }
+  ReceivePosted post_receive(ReceivePool pool, const Receive& receive, Time now) {
+    return receiver_.post(pool, receive, now);
+  }
+  /// Takes back the oldest receive with this context that has met no message: it ends kCancelled.
+  /// False: there is none, so it is over, or will be when its message is complete.
+  bool cancel_receive(ReceivePool pool, std::uint64_t context) {
+    return receiver_.cancel(pool, context);
+  }
+  /// Describes the message that such a receive would meet if it were posted; false: none waits.
+  bool peek(ReceivePool pool, const Receive& receive, Received& message) const {
+    return receiver_.peek(pool, receive, message);
+  }
+  /// The next receive that is over, or imm; false: none. In the order in which they were.
+  bool next_received(Received& received, Time now) { return receiver_.next(received, now); }
+  const MessageReceiver& receiver() const { return receiver_; }
+
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+  /// PacketSlot::guard on request flows: it holds CANCELs, or data as WANT asked, not operations
+  /// of the queue. Its owner is the first send, the others follow by next_wanted.
+  static constexpr std::uint32_t kAside = 1;
   static constexpr std::size_t kMaxFlushes = 16;  ///< that wait on a connection
 
   /// An operation of ours from its post until its completion is taken and its packets are passed.
@@ -66,17 +95,29 @@ class Operations final : private OperationLayer {
     Work work;
     ConnectionHandle connection;
     Peer peer{};
-    std::uint32_t next = kNone;        ///< in its connection's queue; or in the free list
-    std::uint32_t next_done = kNone;   ///< in the list of completions
-    std::uint32_t next_asked = kNone;  ///< in its bucket of outstanding READs
-    std::uint64_t number = 0;          ///< among the connection's operations
-    std::uint64_t packed = 0;          ///< bytes put into packets
-    std::uint64_t got = 0;             ///< bytes of answer
-    std::uint32_t length = 0;          ///< bytes of the peer's memory
-    std::uint32_t pieces = 0;          ///< in packets that are not passed
-    std::uint32_t before = 0;          ///< flush: operations that it still waits for
+    std::uint32_t next = kNone;         ///< in its connection's queue; or in the free list
+    std::uint32_t next_done = kNone;    ///< in the list of completions
+    std::uint32_t next_by_id = kNone;   ///< in its bucket: outstanding READs, or open messages
+    std::uint32_t next_wanted = kNone;  ///< of those with wanted data; then in its packet
+    std::uint64_t number = 0;           ///< among the connection's operations
+    std::uint64_t packed = 0;           ///< bytes put into packets
+    std::uint64_t got = 0;              ///< bytes of answer
+    std::uint32_t length = 0;           ///< bytes of the peer's memory
+    std::uint32_t pieces = 0;           ///< in packets that are not passed
+    std::uint32_t before = 0;           ///< flush: operations that it still waits for
     RequestId id{};
+    MessageId message{};
+    std::uint32_t wanted = 0;         ///< send: limit that WANT told
+    std::uint32_t wanted_packed = 0;  ///< of it
+    std::uint32_t wanted_pieces = 0;  ///< in packets that are not passed
+    bool open = false;                ///< send: it has left, and is not complete
+    bool on_demand = false;           ///< held or offered: its data goes as WANT says (T34)
+    bool in_wanted = false;           ///< in the list of those with wanted data
+    bool finished = false;            ///< DONE came, or it failed
+    bool cancel_asked = false;
+    bool cancel_due = false;  ///< a CANCEL is to leave
     bool all_packed = false;
+    bool live = false;    ///< posted, and not free again
     bool queued = false;  ///< in its connection's queue
     bool asked = false;   ///< outstanding (T29)
     bool done = false;
@@ -90,6 +131,13 @@ class Operations final : private OperationLayer {
     bool answered_by_result() const {
       return work.kind == Work::Kind::kGet || work.kind == Work::Kind::kFetchAtomic;
     }
+    bool tells(WorkFlag flag) const { return (work.flags & flag) != 0; }
+    /// It has a number among the messages of the flow (T31).
+    bool is_message() const {
+      return work.kind == Work::Kind::kSend || (work.kind == Work::Kind::kPut && tells(kWithImm));
+    }
+    /// By what is posted later, while it waits for credit (let_overtake()).
+    bool may_be_overtaken() const { return is_message() && !tells(kFence); }
   };
 
   /// What we owe a peer for a READ or FETCH, until its last RESULT is in a packet (T29).
@@ -119,6 +167,22 @@ class Operations final : private OperationLayer {
     std::vector<std::uint32_t> asked;                  ///< buckets by id
     std::array<std::uint32_t, kMaxFlushes> flushes{};  ///< records, the oldest first
     std::size_t flush_count = 0;
+    // Our messages.
+    std::uint32_t waiting_first = kNone;  ///< for credit, not in the queue (let_overtake())
+    std::uint32_t waiting_last = kNone;
+    std::uint32_t waiting_count = 0;
+    std::uint32_t waiting_firm = 0;  ///< of them, those that nothing overtakes
+    bool overtaking = false;
+    std::uint32_t unnumbered = 0;        ///< messages in the queue that have no number yet
+    MessageId next_message{};            ///< the next to leave
+    MessageId message_limit{};           ///< of credit (T33)
+    std::vector<std::uint32_t> open;     ///< buckets by number of sends that are not complete
+    std::uint32_t wanted_first = kNone;  ///< sends whose data is to leave as WANT asked, in turn
+    std::uint32_t wanted_last = kNone;
+    std::uint32_t cancels = 0;  ///< due
+    bool wanted_turn = false;   ///< before the queue
+
+    std::uint32_t credit() const { return message_limit.since(next_message); }
     // The peer's.
     std::vector<Owed> owed;  ///< ring of Settings::reads
     std::size_t owed_head = 0;
@@ -130,6 +194,7 @@ class Operations final : private OperationLayer {
   };
 
   // OperationLayer
+  std::uint32_t begun(const Connection& connection) override;
   void up(Connection& connection) override;
   void ended(Connection& connection, Time now) override;
   bool waits(const Connection& connection, Flow flow, Time now) const override;
@@ -145,36 +210,68 @@ class Operations final : private OperationLayer {
   // Requester (requester.cc).
   struct Packing;
   static Posted check(const Work& work);
+  void prepare(Record& record);
   void queue(Side& side, std::uint32_t index, Time now);
+  void unqueue(Side& side, std::uint32_t index);
   void post_flush(Side& side, std::uint32_t index, Time now);
   bool may_pack(const Connection& connection, const Side& side, const Record& record) const;
+  bool queue_waits(const Connection& connection, Time now) const;
   bool waits_to_request(const Connection& connection, Time now) const;
   Status hopeless(const Connection& connection, const Record& record, std::size_t room) const;
   bool fill_requests(Connection& connection, PacketSlot& slot, std::size_t room, Time now);
   void skip(Side& side, Record& record, Status fault, Time now);
-  bool pack(Side& side, Record& record, Packing& packing);
+  bool fill_from_queue(Connection& connection, PacketSlot& slot, std::size_t room, Time now);
+  bool pack(const Connection& connection, Side& side, Record& record, Packing& packing);
+  static Operation describe(const Side& side, const Record& record);
+  static bool cut(const Record& record, Operation& operation, const Packing& packing);
+  void packed(Side& side, Record& record, std::size_t bytes, Packing& packing);
   void ask(Side& side, Record& record);
   void unask(Side& side, Record& record);
   Record* find_asked(Side& side, std::uint32_t id);
   Executed on_result(Side& side, const Operation& operation, Time now);
   Executed on_report(Connection& connection, Side& side, const Operation& operation, Time now);
   void pass(Side& side, const PacketSlot& slot, Time now);
+  void pop_passed(Side& side, Time now);
   void complete(Side& side, Record& record, Time now);
   void finish_completed(Record& record, Time now);
   void release_if_over(Record& record);
   void fail_all(Side& side, EndReason reason, Time now);
 
+  // Messages of ours (message_sender.cc).
+  void hold_back_or_queue(Side& side, std::uint32_t index, Time now);
+  void queue_waiting(Side& side, Time now);
+  void unhold(Side& side, std::uint32_t index);
+  bool pack_send(const Connection& connection, Side& side, Record& record, Packing& packing);
+  void number(Side& side, Record& record);
+  bool fill_wanted(Side& side, PacketSlot& slot, std::size_t room);
+  bool fill_cancels(Side& side, PacketSlot& slot, std::size_t room);
+  void pass_wanted(Side& side, const PacketSlot& slot, Time now);
+  Record* find_open(Side& side, std::uint32_t id);
+  void list_wanted(Side& side, Record& record);
+  void unlist_wanted(Side& side, Record& record);
+  void stop_packing(Side& side, Record& record, Time now);
+  void ask_for_data(Side& side, Record& record, Time now);
+  void close_message(Side& side, Record& record);
+  void finish_send(Side& side, Record& record, Time now);
+  void fail_send(Side& side, Record& record, Status status, Time now);
+  void on_credit(Side& side, const Operation& operation, Time now);
+  Executed on_want(Side& side, const Operation& operation, Time now);
+  void on_done(Side& side, const Operation& operation, Time now);
+
   // Responder (responder.cc).
-  Executed execute_requests(Connection& connection, const DataBody& body);
+  Executed execute_requests(Connection& connection, const DataBody& body, Time now);
   Executed execute_responses(Connection& connection, const DataBody& body, Time now);
   Executed execute_one(const Connection& connection, Side& side, const Operation& operation,
-                       Status& status);
+                       Status& status, Time now);
   Status write(const Connection& connection, const Operation& operation);
   Status read(const Connection& connection, Side& side, const Operation& operation);
   Status atomic(const Connection& connection, Side& side, const Operation& operation);
   static Owed& owe(Side& side, std::uint32_t id);
-  bool waits_to_respond(const Side& side) const;
-  bool fill_responses(Side& side, PacketSlot& slot, std::size_t room);
+  bool may_execute_early(const Connection& connection, const Operation& operation);
+  bool waits_to_respond(const Connection& connection) const;
+  bool fill_responses(Connection& connection, PacketSlot& slot, std::size_t room, Time now);
+  void put_answers(const Connection& connection, PacketSlot& slot, OperationWriter& writer,
+                   std::size_t room, Time now);
   static void put_report(Side& side, PacketSlot& slot, OperationWriter& writer);
   static bool put_result(Side& side, PacketSlot& slot, OperationWriter& writer, std::size_t room);
   static void fail_result(PacketSlot& slot);
@@ -190,6 +287,7 @@ class Operations final : private OperationLayer {
   std::uint32_t done_first_ = kNone;
   std::uint32_t done_last_ = kNone;
   std::vector<Side> sides_;  ///< by connection
+  MessageReceiver receiver_;
   Transport transport_;
 };
 

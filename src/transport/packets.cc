@@ -172,7 +172,7 @@ void Connection::make_open(Buffer& out, Time now) {
               .mtu = settings_.mtu,
               .reads = settings_.reads,
               .psn = first_psn_,
-              .messages = settings_.messages,
+              .messages = messages_told_,
               .eager = settings_.eager,
               .key = first ? key_ : 0},
          p);

@@ -8,15 +8,12 @@
 #include "transport/codec.h"
 #include "transport/memory_access.h"
 #include "transport/operations.h"
+#include "transport/packing.h"
 
 namespace mtl::transport {
 namespace {
 
-/// Data up to this long is copied into the image rather than left where it is: that is cheaper.
-constexpr std::size_t kCopied = 64;
 constexpr std::uint64_t kLongest = 0xFFFFFFFF;  ///< bytes of one operation; READ tells 32 bits
-/// Segments of an operation begin at multiples of this from its start.
-constexpr std::size_t kSegmentUnit = 8;
 /// What stands in a packet beside the data of a small operation.
 constexpr std::size_t kTypicalHead = 8;
 /// A RESULT with FAIL of a peer that tells ok, which cannot be.
@@ -33,6 +30,8 @@ Opcode opcode_of(Work::Kind kind) {
     case Work::Kind::kAtomic:
     case Work::Kind::kFetchAtomic:
       return Opcode::kAtomic;
+    case Work::Kind::kSend:
+      return Opcode::kSend;
     default:
       return Opcode::kWrite;
   }
@@ -40,42 +39,15 @@ Opcode opcode_of(Work::Kind kind) {
 
 }  // namespace
 
-/// A packet that is being filled.
-struct Operations::Packing {
-  Packing(PacketSlot& into, std::size_t body_room)
-      : slot(into), writer(into.image_space()), room(body_room) {}
-  std::size_t left() const { return room - slot.body_size; }
-
-  /// Puts `operation`, whose data is at `data`; false: it does not fit.
-  bool put(const Operation& operation, std::span<const std::byte> data) {
-    const std::size_t head = head_size(operation);
-    const std::size_t whole = padded(data.size());
-    if (head + whole > left() || head > writer.left()) return false;
-    const bool fits = head + whole <= writer.left();
-    const bool copy =
-        fits && (data.size() <= kCopied || slot.externals_used == PacketSlot::kMaxExternals);
-    if (!copy && slot.externals_used == PacketSlot::kMaxExternals) return false;
-    writer.put_head(operation);
-    if (copy) writer.put_data(data);
-    slot.image_size = static_cast<std::uint16_t>(writer.size());
-    if (!copy) slot.add_external(data);
-    slot.body_size = static_cast<std::uint16_t>(slot.body_size + head + whole);
-    ++slot.operations;
-    return true;
-  }
-
-  PacketSlot& slot;
-  OperationWriter writer;
-  std::size_t room;
-};
-
 // ---- posting ----
 
 Posted Operations::check(const Work& work) {
-  const auto tells = [&](std::uint8_t flag) { return (work.flags & flag) != 0; };
+  const auto tells = [&](WorkFlag flag) { return (work.flags & flag) != 0; };
   switch (work.kind) {
     case Work::Kind::kPut:
+    case Work::Kind::kSend:
       if (work.from.size() > kLongest) return Posted::kInvalid;
+      if (tells(kWithImm) && tells(kMayOvertake)) return Posted::kInvalid;  // T15
       if (tells(kInject) && work.from.size() > kMaxInjected) return Posted::kInvalid;
       return Posted::kTaken;
     case Work::Kind::kGet:
@@ -110,27 +82,31 @@ Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
   Record& r = records_[index];
   free_ = r.next;
   r.work = work;
+  r.live = true;
   r.connection = handle;
   r.peer = connection->peer();
-  r.next = r.next_done = r.next_asked = kNone;
+  r.next = r.next_done = r.next_by_id = r.next_wanted = kNone;
   r.number = side.posted++;
   r.packed = r.got = 0;
-  r.pieces = r.before = 0;
+  r.pieces = r.before = r.wanted = r.wanted_packed = r.wanted_pieces = 0;
   r.all_packed = r.queued = r.asked = r.done = r.taken = false;
+  r.open = r.on_demand = r.in_wanted = r.finished = r.cancel_asked = r.cancel_due = false;
   r.status = Status::kOk;
   r.ended = EndReason::kNone;
   r.posted = now;
   if (work.kind == Work::Kind::kFlush) {
     post_flush(side, index, now);
   } else {
-    queue(side, index, now);
+    prepare(r);
+    ++side.incomplete;
+    hold_back_or_queue(side, index, now);
   }
   transport_.touch(*connection, now);
   return Posted::kTaken;
 }
 
-void Operations::queue(Side& side, std::uint32_t index, Time now) {
-  Record& r = records_[index];
+/// Copies what is to be copied.
+void Operations::prepare(Record& r) {
   Work& w = r.work;
   if (is_atomic(w.kind)) {
     swap_order(r.copied.data(), w.from.data(), w.from.size(), size_of(w.type));
@@ -146,14 +122,19 @@ void Operations::queue(Side& side, std::uint32_t index, Time now) {
       w.from = {r.copied.data(), w.from.size()};
     }
   }
+}
+
+void Operations::queue(Side& side, std::uint32_t index, Time now) {
+  Record& r = records_[index];
   r.queued = true;
+  r.next = kNone;
   (side.newest == kNone ? side.oldest : records_[side.newest].next) = index;
   side.newest = index;
   if (side.to_pack == kNone) side.to_pack = index;
-  ++side.incomplete;
   ++side.unpacked;
-  side.unpacked_bytes += kTypicalHead + w.from.size();
-  const bool wait = (w.flags & kMayWait) != 0;
+  side.unpacked_bytes += kTypicalHead + r.work.from.size();
+  if (r.is_message()) ++side.unnumbered;
+  const bool wait = r.tells(kMayWait);
   side.leave_at = std::min(side.leave_at, wait ? now + limits_.pack_delay : now);
 }
 
@@ -180,19 +161,24 @@ std::uint32_t Operations::incomplete(ConnectionHandle handle) const {
 /// Whether the next to be packed may be now.
 bool Operations::may_pack(const Connection& connection, const Side& side, const Record& r) const {
   if (r.packed != 0) return true;  // its first segment has left
-  const bool fence = (r.work.flags & kFence) != 0;
-  if (fence && side.incomplete != side.unpacked) return false;
+  if (r.tells(kFence) && side.incomplete != side.unpacked + side.waiting_count) return false;
+  if (r.is_message() && side.credit() == 0) return false;  // T33
   if (!r.answered_by_result()) return true;
   return side.outstanding < connection.terms().reads || connection.terms().reads == 0;
 }
 
-bool Operations::waits_to_request(const Connection& connection, Time now) const {
+bool Operations::queue_waits(const Connection& connection, Time now) const {
   const Side& side = this->side(connection);
   if (side.to_pack == kNone) return false;
   const Record& r = records_[side.to_pack];
   if (!may_pack(connection, side, r)) return false;
   return r.packed != 0 || side.leave_at <= now || side.unpacked >= kMaxOperations ||
          side.unpacked_bytes >= connection.terms().mtu - kOverhead;
+}
+
+bool Operations::waits_to_request(const Connection& connection, Time now) const {
+  const Side& side = this->side(connection);
+  return side.wanted_first != kNone || side.cancels != 0 || queue_waits(connection, now);
 }
 
 /// Why the peer can never take the next to be packed, kOk if it can: known once it is UP.
@@ -204,8 +190,22 @@ Status Operations::hopeless(const Connection& connection, const Record& r, std::
   return Status::kOk;
 }
 
+/// The queue and what peers asked for in turn.
 bool Operations::fill_requests(Connection& connection, PacketSlot& slot, std::size_t room,
                                Time now) {
+  Side& side = this->side(connection);
+  if (side.cancels != 0) return fill_cancels(side, slot, room);
+  const bool wanted = side.wanted_first != kNone;
+  if (wanted && (side.wanted_turn || !queue_waits(connection, now))) {
+    side.wanted_turn = false;
+    return fill_wanted(side, slot, room);
+  }
+  side.wanted_turn = true;
+  return fill_from_queue(connection, slot, room, now);
+}
+
+bool Operations::fill_from_queue(Connection& connection, PacketSlot& slot, std::size_t room,
+                                 Time now) {
   Side& side = this->side(connection);
   if (side.unpacked > 1 && records_[side.to_pack].packed == 0) {
     transport_.packets(Flow::kRequest).add_block(slot);
@@ -219,36 +219,40 @@ bool Operations::fill_requests(Connection& connection, PacketSlot& slot, std::si
       skip(side, r, fault, now);
       continue;
     }
-    if (!may_pack(connection, side, r) || !pack(side, r, packing)) break;
+    if (!may_pack(connection, side, r) || !pack(connection, side, r, packing)) break;
   }
   if (side.to_pack == kNone) side.leave_at = kNever;
   return slot.operations != 0;
 }
 
-/// Takes the next to be packed out of the queue: it fails without having been sent.
-void Operations::skip(Side& side, Record& r, Status fault, Time now) {
+/// Takes what is not packed out of the queue.
+void Operations::unqueue(Side& side, std::uint32_t index) {
   std::uint32_t* at = &side.oldest;
   std::uint32_t before = kNone;
-  while (*at != side.to_pack) {
+  while (*at != index) {
     before = *at;
     at = &records_[*at].next;
   }
+  Record& r = records_[index];
   *at = r.next;
-  if (side.newest == side.to_pack) side.newest = before;
-  side.to_pack = r.next;
+  if (side.newest == index) side.newest = before;
+  if (side.to_pack == index) side.to_pack = r.next;
   --side.unpacked;
   side.unpacked_bytes -= kTypicalHead + r.work.from.size();
+  if (r.is_message()) --side.unnumbered;
   r.queued = false;
+}
+
+/// The next to be packed fails without having been sent.
+void Operations::skip(Side& side, Record& r, Status fault, Time now) {
+  unqueue(side, side.to_pack);
   r.status = fault;
   complete(side, r, now);
 }
 
-/// Puts a piece of `r`, or all of it, into the packet; false: it is for the next packet.
-bool Operations::pack(Side& side, Record& r, Packing& packing) {
-  PacketSlot& slot = packing.slot;
+/// The operation on memory that `r` is, from where it is packed to.
+Operation Operations::describe(const Side& side, const Record& r) {
   const Work& w = r.work;
-  const bool overtakes = w.kind == Work::Kind::kPut && (w.flags & kMayOvertake) != 0;
-  if (slot.operations != 0 && slot.unordered != overtakes) return false;
   Operation o;
   o.opcode = opcode_of(w.kind);
   o.key = w.key;
@@ -258,32 +262,54 @@ bool Operations::pack(Side& side, Record& r, Packing& packing) {
   o.total = r.length;
   o.id = side.next_id.value();
   if (w.kind == Work::Kind::kFetchAtomic) o.flags = kFetch;
+  o.data = w.from.subspan(r.packed);
+  return o;
+}
+
+/// How much of a put goes into the packet: all that is left of it, which tells its imm, or a
+/// segment; false: it is for the next packet.
+bool Operations::cut(const Record& r, Operation& o, const Packing& packing) {
+  o.imm = r.work.imm;
+  if (r.tells(kWithImm)) o.flags |= kImm;
+  if (packing.takes(o)) return true;
+  if (packing.slot.operations != 0) return false;  // a segment has its packet for itself
+  o.flags &= static_cast<std::uint8_t>(~kImm);
+  std::size_t most = packing.segment(o);
+  if (most >= o.data.size())
+    most = (o.data.size() - 1) / Packing::kSegmentUnit * Packing::kSegmentUnit;
+  o.data = o.data.first(most);
+  return true;
+}
+
+/// Puts a piece of `r`, or all of it, into the packet; false: it is for the next packet.
+bool Operations::pack(const Connection& connection, Side& side, Record& r, Packing& packing) {
+  if (r.work.kind == Work::Kind::kSend) return pack_send(connection, side, r, packing);
+  PacketSlot& slot = packing.slot;
+  const bool overtakes = r.work.kind == Work::Kind::kPut && r.tells(kMayOvertake);
+  if (slot.operations != 0 && slot.unordered != overtakes) return false;
+  Operation o = describe(side, r);
   packing.writer.choose_address(o);
-  std::span<const std::byte> data = w.from.subspan(r.packed);
-  if (w.kind == Work::Kind::kPut) {
-    const std::size_t left = packing.left() - std::min(packing.left(), head_size(o));
-    if (padded(data.size()) > left || data.size() > kMaxLength) {
-      if (slot.operations != 0) return false;  // a segment has its packet for itself
-      data = data.first(std::min(left, kMaxLength) / kSegmentUnit * kSegmentUnit);
-    }
-  }
-  o.data = data;
-  if (!packing.put(o, data)) return false;
-  if (slot.operations == 1) {
-    slot.owner = side.to_pack;
-    slot.unordered = overtakes;
-  }
-  if (r.packed == 0) {
-    --side.unpacked;
-    side.unpacked_bytes -= kTypicalHead + w.from.size();
-  }
-  ++r.pieces;
-  r.packed += data.size();
+  if (r.work.kind == Work::Kind::kPut && !cut(r, o, packing)) return false;
+  if (!packing.put(o)) return false;
+  if (slot.operations == 1) slot.unordered = overtakes;
+  if (o.opcode == Opcode::kWrite && o.has(kImm)) number(side, r);
+  packed(side, r, o.data.size(), packing);
   if (r.answered_by_result()) ask(side, r);
-  if (r.packed < w.from.size()) return false;  // the packet is full
+  if (r.packed < r.work.from.size()) return false;  // the packet is full
   r.all_packed = true;
   side.to_pack = r.next;
   return true;
+}
+
+/// A piece of `r` is in the packet.
+void Operations::packed(Side& side, Record& r, std::size_t bytes, Packing& packing) {
+  if (packing.slot.operations == 1) packing.slot.owner = side.to_pack;
+  if (r.packed == 0) {
+    --side.unpacked;
+    side.unpacked_bytes -= kTypicalHead + r.work.from.size();
+  }
+  ++r.pieces;
+  r.packed += bytes;
 }
 
 // ---- READs and FETCHes that are outstanding (T29) ----
@@ -294,22 +320,22 @@ void Operations::ask(Side& side, Record& r) {
   r.asked = true;
   ++side.outstanding;
   std::uint32_t& bucket = side.asked[r.id.value() & (side.asked.size() - 1)];
-  r.next_asked = bucket;
+  r.next_by_id = bucket;
   bucket = side.to_pack;
 }
 
 void Operations::unask(Side& side, Record& r) {
   const auto index = static_cast<std::uint32_t>(&r - records_.data());
   std::uint32_t* at = &side.asked[r.id.value() & (side.asked.size() - 1)];
-  while (*at != index) at = &records_[*at].next_asked;
-  *at = r.next_asked;
+  while (*at != index) at = &records_[*at].next_by_id;
+  *at = r.next_by_id;
   r.asked = false;
   --side.outstanding;
 }
 
 Operations::Record* Operations::find_asked(Side& side, std::uint32_t id) {
   std::uint32_t at = side.asked[id & (side.asked.size() - 1)];
-  while (at != kNone && records_[at].id.value() != id) at = records_[at].next_asked;
+  while (at != kNone && records_[at].id.value() != id) at = records_[at].next_by_id;
   return at == kNone ? nullptr : &records_[at];
 }
 
@@ -341,13 +367,21 @@ Executed Operations::on_result(Side& side, const Operation& o, Time now) {
 Executed Operations::on_report(Connection& connection, Side& side, const Operation& o, Time now) {
   PacketSlot* slot = connection.find_sent(Flow::kRequest, o.psn);
   if (slot == nullptr) return Executed::kBroken;  // T16
+  const bool wanted = slot->guard == kAside;
   for (std::size_t i = 0; i < o.data.size(); i += 2) {
     std::size_t nth = load8(o.data.data() + i);
     const auto status = static_cast<Status>(load8(o.data.data() + i + 1));
     if (nth >= slot->operations) return Executed::kBroken;
     std::uint32_t at = slot->owner;
-    for (; nth != 0; --nth) at = records_[at].next;
+    for (; nth != 0 && at != kNone; --nth) {
+      at = wanted ? records_[at].next_wanted : records_[at].next;
+    }
+    if (at == kNone || status == Status::kOk) continue;  // a CANCEL, or nothing that failed
     Record& r = records_[at];
+    if (r.open) {
+      fail_send(side, r, status, now);
+      continue;
+    }
     if (r.done || r.status != Status::kOk) continue;
     r.status = status;
     if (!r.asked) continue;  // complete once all its packets are passed
@@ -360,13 +394,29 @@ Executed Operations::on_report(Connection& connection, Side& side, const Operati
 // ---- completion ----
 
 void Operations::pass(Side& side, const PacketSlot& slot, Time now) {
+  if (slot.guard == kAside) {
+    pass_wanted(side, slot, now);
+    return;
+  }
+  std::uint32_t at = slot.owner;
   for (std::size_t i = 0; i < slot.operations; ++i) {
+    --records_[at].pieces;
+    at = records_[at].next;
+  }
+  pop_passed(side, now);
+}
+
+/// What is wholly packed and passed leaves the queue.
+void Operations::pop_passed(Side& side, Time now) {
+  while (side.oldest != kNone) {
     Record& r = records_[side.oldest];
-    if (--r.pieces != 0 || !r.all_packed) return;
+    if (r.pieces != 0 || !r.all_packed) return;
     side.oldest = r.next;
     if (side.oldest == kNone) side.newest = kNone;
     r.queued = false;
-    if (!r.done && !r.asked) {
+    if (r.open) {
+      finish_send(side, r, now);
+    } else if (!r.done && !r.asked) {
       complete(side, r, now);
     } else {
       release_if_over(r);
@@ -408,6 +458,7 @@ void Operations::finish_completed(Record& r, Time now) {
 
 void Operations::release_if_over(Record& r) {
   if (!r.done || !r.taken || r.queued) return;
+  r.live = false;
   r.next = free_;
   free_ = static_cast<std::uint32_t>(&r - records_.data());
 }
@@ -443,6 +494,14 @@ void Operations::fail_all(Side& side, EndReason reason, Time now) {
       if (!r.queued) complete(side, r, now);  // else below, in the order of posting
     }
   }
+  for (std::uint32_t& bucket : side.open) {
+    while (bucket != kNone) {
+      Record& r = records_[bucket];
+      close_message(side, r);
+      r.ended = reason;
+      if (!r.queued) complete(side, r, now);
+    }
+  }
   while (side.oldest != kNone) {
     Record& r = records_[side.oldest];
     side.oldest = r.next;
@@ -453,6 +512,12 @@ void Operations::fail_all(Side& side, EndReason reason, Time now) {
       r.ended = reason;
       complete(side, r, now);
     }
+  }
+  while (side.waiting_first != kNone) {
+    Record& r = records_[side.waiting_first];
+    side.waiting_first = r.next;
+    r.ended = reason;
+    complete(side, r, now);
   }
 }
 

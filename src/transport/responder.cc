@@ -18,14 +18,15 @@ constexpr std::uint32_t kHasReport = 1;  ///< PacketSlot::owner on response flow
 
 // ---- execution ----
 
-Executed Operations::execute_requests(Connection& connection, const DataBody& body) {
+Executed Operations::execute_requests(Connection& connection, const DataBody& body, Time now) {
   Side& side = this->side(connection);
   OperationReader reader(body.bytes);
   Operation o;
   side.report_size = 0;
   for (std::size_t index = 0; reader.next(o); ++index) {
     Status status = Status::kOk;
-    if (execute_one(connection, side, o, status) == Executed::kBroken) return Executed::kBroken;
+    if (execute_one(connection, side, o, status, now) == Executed::kBroken)
+      return Executed::kBroken;
     if (status == Status::kOk) continue;
     store8(side.report.data() + side.report_size, static_cast<std::uint8_t>(index));
     store8(side.report.data() + side.report_size + 1, static_cast<std::uint8_t>(status));
@@ -38,13 +39,14 @@ Executed Operations::execute_requests(Connection& connection, const DataBody& bo
 }
 
 Executed Operations::execute_one(const Connection& connection, Side& side, const Operation& o,
-                                 Status& status) {
+                                 Status& status, Time now) {
   const bool answered = o.opcode == Opcode::kRead || (o.opcode == Opcode::kAtomic && o.has(kFetch));
   if (answered && side.owed_count == side.owed.size()) return Executed::kBroken;  // T16
   switch (o.opcode) {
     case Opcode::kWrite:
-      if (o.has(kImm)) return Executed::kBroken;  // a message, of which none may come
+      if (o.has(kImm) && !receiver_.may_come(connection)) return Executed::kBroken;  // T16
       status = write(connection, o);
+      if (o.has(kImm)) receiver_.on_imm(connection, o, status, now);
       return Executed::kAll;
     case Opcode::kRead:
       status = read(connection, side, o);
@@ -53,9 +55,14 @@ Executed Operations::execute_one(const Connection& connection, Side& side, const
       status = atomic(connection, side, o);
       return Executed::kAll;
     case Opcode::kSend:
-      return Executed::kBroken;
+      return receiver_.on_send(connection, o, status, now);
+    case Opcode::kSendData:
+      return receiver_.on_data(connection, o, now);
+    case Opcode::kCancel:
+      receiver_.on_cancel(connection, o);
+      return Executed::kAll;
     default:
-      return Executed::kAll;  // SEND_DATA and CANCEL of a message that is none: ignored (T34, T36)
+      return Executed::kAll;  // of responses, which count_operations() has not let through
   }
 }
 
@@ -110,18 +117,32 @@ Status Operations::atomic(const Connection& connection, Side& side, const Operat
   return Status::kOk;
 }
 
-bool Operations::execute_early(Connection& connection, const DataBody& body, Time) {
-  for (const bool really : {false, true}) {
-    OperationReader reader(body.bytes);
-    Operation o;
-    while (reader.next(o)) {
-      if (o.opcode != Opcode::kWrite || o.data.empty()) continue;
-      const auto a = keys_.access(o.key, connection.id(), o.offset, o.data.size(), kRightWrite);
-      if (a.status != Status::kOk) return false;
-      if (really) store_to_memory(a.memory, o.data.data(), o.data.size());
+/// T15: whether it would not fail.
+bool Operations::may_execute_early(const Connection& connection, const Operation& o) {
+  if (o.opcode == Opcode::kSendData) return receiver_.look_at_early(connection, o);
+  if (o.data.empty()) return true;
+  const auto a = keys_.access(o.key, connection.id(), o.offset, o.data.size(), kRightWrite);
+  return a.status == Status::kOk;
+}
+
+bool Operations::execute_early(Connection& connection, const DataBody& body, Time now) {
+  OperationReader look(body.bytes);
+  Operation o;
+  bool may = true;
+  while (may && look.next(o)) may = may_execute_early(connection, o);
+  OperationReader forget(body.bytes);
+  while (forget.next(o)) {
+    if (o.opcode == Opcode::kSendData) receiver_.forget_early(connection, o);
+  }
+  OperationReader reader(body.bytes);
+  while (may && reader.next(o)) {
+    if (o.opcode == Opcode::kSendData) {
+      receiver_.on_data(connection, o, now);
+    } else {
+      write(connection, o);
     }
   }
-  return true;
+  return may;
 }
 
 Executed Operations::execute_responses(Connection& connection, const DataBody& body, Time now) {
@@ -132,22 +153,29 @@ Executed Operations::execute_responses(Connection& connection, const DataBody& b
     auto executed = Executed::kAll;
     if (o.opcode == Opcode::kResult) executed = on_result(side, o, now);
     if (o.opcode == Opcode::kReport) executed = on_report(connection, side, o, now);
+    if (o.opcode == Opcode::kWant) executed = on_want(side, o, now);
+    if (o.opcode == Opcode::kCredit) on_credit(side, o, now);
+    if (o.opcode == Opcode::kDone) on_done(side, o, now);
     if (executed == Executed::kBroken) return executed;
-    // CREDIT, WANT and DONE of messages that were never sent: ignored (T16).
   }
   return Executed::kAll;
 }
 
 // ---- what is owed ----
 
-bool Operations::waits_to_respond(const Side& side) const {
-  return side.report_due || side.owed_count != 0;
+bool Operations::waits_to_respond(const Connection& connection) const {
+  const Side& side = this->side(connection);
+  return side.report_due || side.owed_count != 0 || receiver_.owes(connection.index());
 }
 
-bool Operations::fill_responses(Side& side, PacketSlot& slot, std::size_t room) {
-  if (side.owed_count > 1) transport_.packets(Flow::kResponse).add_block(slot);
+bool Operations::fill_responses(Connection& connection, PacketSlot& slot, std::size_t room,
+                                Time now) {
+  Side& side = this->side(connection);
+  const bool messages = receiver_.owes(connection.index());
+  if (side.owed_count > 1 || messages) transport_.packets(Flow::kResponse).add_block(slot);
   OperationWriter writer(slot.image_space());
   if (side.report_due) put_report(side, slot, writer);
+  if (messages) put_answers(connection, slot, writer, room, now);
   while (side.owed_count != 0 && slot.operations < kMaxOperations &&
          put_result(side, slot, writer, room)) {
   }
@@ -166,6 +194,20 @@ void Operations::put_report(Side& side, PacketSlot& slot, OperationWriter& write
   slot.body_size = static_cast<std::uint16_t>(slot.body_size + head_size(o) + padded(pairs.size()));
   slot.owner = kHasReport;
   ++slot.operations;
+}
+
+/// WANT, DONE and CREDIT (T33 to T35).
+void Operations::put_answers(const Connection& connection, PacketSlot& slot,
+                             OperationWriter& writer, std::size_t room, Time now) {
+  Operation o;
+  while (slot.operations < kMaxOperations) {
+    const std::size_t left = std::min(room - slot.body_size, writer.left());
+    if (!receiver_.take_answer(connection.index(), left, o, now)) return;
+    writer.put_head(o);
+    slot.image_size = static_cast<std::uint16_t>(writer.size());
+    slot.body_size = static_cast<std::uint16_t>(slot.body_size + head_size(o));
+    ++slot.operations;
+  }
 }
 
 /// Puts what is owed first, or a segment of it; false: nothing more is for this packet.

@@ -1,9 +1,12 @@
 #include "transport/settings.h"
 
 #include "transport/codec.h"
+#include "transport/operation_limits.h"
 
 namespace mtl::transport {
 namespace {
+
+constexpr std::uint32_t kMaxItems = 0x7FFFFFFF;
 
 const char* fault(const Timers& t) {
   constexpr Duration kZero{0};
@@ -36,6 +39,17 @@ const char* fault(const Settings& s) {
   if (s.request_packets == 0) return "request_packets is 0";
   if (s.response_packets == 0) return "response_packets is 0";
   return fault(s.timers);
+}
+
+const char* fault(const Limits& l, const Settings& s) {
+  if (l.operations == 0) return "operations is 0";
+  if (l.receive_pools == 0) return "receive_pools is 0";
+  if (l.receives > kMaxItems) return "receives is above 2^31 - 1";
+  if (l.message_records > kMaxItems) return "message_records is above 2^31 - 1";
+  if (s.messages != 0 && l.message_records < s.connections) {
+    return "message_records is below connections: each needs one (or messages is 0)";
+  }
+  return nullptr;
 }
 
 }  // namespace mtl::transport

@@ -33,7 +33,7 @@ struct Settings {
   std::uint16_t mtu = 4096;        ///< longest packet that the node can receive, 128 and up
   std::uint8_t window = 8;         ///< log2 of packets, to 10
   std::uint16_t reads = 64;        ///< that a peer may have outstanding
-  std::uint32_t messages = 64;     ///< that a peer may send at first
+  std::uint32_t messages = 64;     ///< that a peer may send before any is received (T33)
   std::uint32_t eager = 16 << 10;  ///< longest message that comes without being asked for
 
   // Of our own.

@@ -13,7 +13,7 @@
 namespace mtl::transport {
 
 /// How an operation is to be treated; or'ed.
-enum WorkFlag : std::uint8_t {
+enum WorkFlag : std::uint16_t {
   /// No completion if it succeeds; it still counts for a flush.
   kSilent = 1,
   /// The data is copied now: the caller's memory is free again when post() returns. At most
@@ -27,9 +27,17 @@ enum WorkFlag : std::uint8_t {
   /// comes
   /// after it.
   kMayOvertake = 16,
+  /// A send: `tag` is told, so it meets tagged receives only.
+  kTagged = 32,
+  /// A send or put: `imm` is told. A put is then a message, too (T31), and may not overtake.
+  kWithImm = 64,
+  /// A send is complete only when it is received (COMPLETE, T35), not when it is executed.
+  kConfirm = 128,
+  /// A send is offered, whatever its length (T32).
+  kOffered = 256,
 };
 
-/// An operation on the memory of a peer, as its poster tells it.
+/// An operation on the memory of a peer, or a message to it, as its poster tells it.
 struct Work {
   enum class Kind : std::uint8_t {
     kPut,          ///< `from` is stored
@@ -37,9 +45,10 @@ struct Work {
     kAtomic,       ///< without result
     kFetchAtomic,  ///< atomic; old values go to `to`
     kFlush,        ///< complete when all posted before it on the connection is (T27)
+    kSend,         ///< `from` is a message (T31)
   };
   Kind kind = Kind::kPut;
-  std::uint8_t flags = 0;     ///< WorkFlag
+  std::uint16_t flags = 0;    ///< WorkFlag
   std::uint64_t context = 0;  ///< comes back with the completion
   Key key{};
   std::uint64_t offset = 0;
@@ -51,6 +60,8 @@ struct Work {
   std::span<std::byte> to{};
   AtomicOp op{};
   AtomicType type{};
+  std::uint64_t tag = 0;
+  std::uint64_t imm = 0;
 };
 
 inline constexpr std::size_t kMaxInjected = kMaxOperands;
@@ -71,12 +82,13 @@ struct Completion {
   ConnectionHandle connection;
   Peer peer{};
   /// What the peer said, kOk unless it failed there. Codes that the page does not have may come.
+  /// Of a send: kTooLong, its receive took less than all of it (T35); kCancelled, by cancel().
   Status status = Status::kOk;
   /// Not kNone: the connection ended first; the operation was executed once, or not at all (T10).
   EndReason ended = EndReason::kNone;
   Key key{};
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;  ///< bytes of the peer's memory
+  std::uint64_t length = 0;  ///< bytes of the peer's memory, or of the message
   Duration age{0};           ///< from its post to its end
 
   bool ok() const { return status == Status::kOk && ended == EndReason::kNone; }

@@ -1,7 +1,7 @@
 // Seeded runs of the transport in virtual time: nodes that store, load and count in each other's
 // memory over a network that loses, doubles, marks, delays and reorders packets over several paths,
-// while paths die and nodes restart. What is not idempotent must have happened exactly once, and
-// memory must be what a model of it says.
+// while paths die and nodes restart; and that send each other messages (message_model.h). What is
+// not idempotent must have happened exactly once, and memory must be what a model of it says.
 //
 // usage: transport_runs FIRST LAST [--require-kinds]      seeds; exit code 1 when a check failed,
 // or
@@ -14,11 +14,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/heap_pool.h"
+#include "message_model.h"
 #include "sim/random.h"
 #include "transport/operations.h"
 
@@ -35,17 +35,6 @@ constexpr std::size_t kSlot = 64;
 constexpr EndpointId kEndpoint{1};
 constexpr Partition kPartition{1};
 constexpr Duration kLimit = 120s;  ///< virtual, for all of it to come to rest
-
-/// Kinds of events, each of which must happen in some run.
-using Kinds = std::map<std::string, std::uint64_t>;
-
-class Failed : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void require(bool ok, const std::string& what) {
-  if (!ok) throw Failed(what);
-}
 
 struct Shape {
   explicit Shape(Random r) {
@@ -75,10 +64,20 @@ struct Shape {
     settings.held_packets = static_cast<std::uint32_t>(r.below(64));
     settings.timers.rtt_target = r.chance(200'000) ? 50us : 0us;
     limits.operations = static_cast<std::uint32_t>(r.log_between(4, 128));
+    messages = static_cast<std::uint32_t>(r.log_between(5, 60));
+    overtaking = r.chance(300'000);
+    settings.messages = static_cast<std::uint32_t>(r.log_between(1, 64));
+    settings.eager = static_cast<std::uint32_t>(r.chance(200'000) ? 0 : r.log_between(16, 8192));
+    limits.receives = static_cast<std::uint32_t>(r.log_between(2, 16));
+    limits.message_records = static_cast<std::uint32_t>(r.log_between(16, 256));
+    limits.eager_room =
+        static_cast<std::uint32_t>(r.chance(300'000) ? 0 : r.log_between(512, 65536));
   }
   std::uint32_t nodes, paths, loss_ppm, copy_ppm, mark_ppm, operations, restarts, closes, cuts;
+  std::uint32_t messages;  ///< of a node to another
   Duration jitter, delay;
-  bool faulty;  ///< some operations are to fail
+  bool faulty;      ///< some operations are to fail
+  bool overtaking;  ///< messages without credit may be overtaken
   Settings settings;
   Limits limits;
 };
@@ -108,6 +107,8 @@ struct Stream {
     std::vector<std::byte> got;
     bool done = false;
     bool ok = false;
+    bool imm = false;       ///< tells its number
+    bool imm_told = false;  ///< at the other side
   };
   std::deque<Op> ops;       ///< since `base` was taken; their addresses stay
   Memory base{};            ///< the slice when the connection came up
@@ -133,8 +134,6 @@ void take_effect(const Stream::Op& op, Memory& memory) {
   }
 }
 
-class World;
-
 struct Node {
   std::unique_ptr<Words> words;
   std::unique_ptr<Operations> operations;
@@ -147,7 +146,12 @@ struct Node {
 class World {
  public:
   World(std::uint64_t seed, Kinds& kinds)
-      : random_(seed), shape_(random_.stream("shape")), kinds_(kinds), pool_(4, 65535) {
+      : random_(seed),
+        shape_(random_.stream("shape")),
+        kinds_(kinds),
+        pool_(4, 65535),
+        messages_(random_.stream("messages"), shape_.nodes, shape_.messages, shape_.settings.eager,
+                  kinds) {
     nodes_.resize(shape_.nodes);
     for (std::uint32_t n = 0; n < shape_.nodes; ++n) {
       nodes_[n].memory.resize(kSlice * shape_.nodes);
@@ -170,6 +174,9 @@ class World {
       for (std::uint32_t b = 0; b < shape_.nodes; ++b) {
         if (a != b) check_end(a, b);
       }
+    }
+    for (std::uint32_t n = 0; n < shape_.nodes; ++n) {
+      messages_.take_back_all(n, *nodes_[n].operations, now_);
     }
     for (Node& n : nodes_) count(*n.operations);
   }
@@ -233,7 +240,7 @@ class World {
   bool finished() const {
     if (!faults_.empty()) return false;
     for (std::uint32_t a = 0; a < shape_.nodes; ++a) {
-      if (!running(a)) return false;
+      if (!running(a) || !messages_.all_sent(a)) return false;
       for (std::uint32_t b = 0; b < shape_.nodes; ++b) {
         if (a == b) continue;
         const Stream& s = nodes_[a].streams[b];
@@ -243,7 +250,7 @@ class World {
         if (s.certain != s.ops.size()) return false;
       }
     }
-    return true;
+    return messages_.all_received();
   }
 
   Time next_event() const {
@@ -300,6 +307,7 @@ class World {
       ++kinds_["restart"];
       count(*node.operations);
       node.operations.reset();  // and all that was in it
+      messages_.restarted(fault.node);
       node.down_until = now_ + fault.lasts;
       for (std::uint32_t from = 0; from < shape_.nodes; ++from) {
         // Its memory is gone, and so is what others had stored there.
@@ -319,7 +327,21 @@ class World {
     Node& node = nodes_[n];
     Operations& operations = *node.operations;
     Completion c;
-    while (operations.next_completion(c)) on_completion(n, c);
+    while (operations.next_completion(c)) {
+      if ((c.context & MessageModel::kMessage) != 0) {
+        messages_.on_completion(c);
+      } else {
+        on_completion(n, c);
+      }
+    }
+    Received r;
+    while (operations.next_received(r, now_)) {
+      if (r.kind == Received::Kind::kWriteImm) {
+        on_imm(n, r);
+      } else {
+        messages_.on_received(n, r);
+      }
+    }
     ConnectionEvent e;
     while (operations.transport().next_event(e)) on_event(n, e);
     for (;;) {
@@ -335,6 +357,7 @@ class World {
     const network::Header header = network::decode(b.bytes());
     require(link::packet_crc_ok(b.bytes()), "packet CRC");
     require(b.length <= shape_.settings.mtu, "a packet longer than the mtu");
+    count_messages(b.bytes());
     (void)from;
     const std::uint32_t path =
         network::pick(network::path_hash(b.bytes(), NodeId{100}), shape_.paths);
@@ -359,6 +382,22 @@ class World {
     }
   }
 
+  /// By the first operation of each DATA.
+  void count_messages(std::span<const std::byte> packet) {
+    if ((packet[network::kHeader] >> 4) != std::byte{3}) return;
+    const std::byte* body = packet.data() + kBodyAt;
+    const auto opcode = static_cast<Opcode>(body[0]);
+    if (opcode == Opcode::kReport && body[9] == static_cast<std::byte>(Status::kHeld)) {
+      ++kinds_["SEND that was held"];
+    }
+    if (opcode == Opcode::kSendData && body[1] == std::byte{kWanted}) ++kinds_["wanted data"];
+    if (opcode == Opcode::kSendData && body[1] == std::byte{0}) ++kinds_["eager data"];
+    if (opcode == Opcode::kCancel) ++kinds_["CANCEL"];
+    if (opcode == Opcode::kCredit) ++kinds_["CREDIT"];
+    if (opcode == Opcode::kWant) ++kinds_["WANT"];
+    if (opcode == Opcode::kDone) ++kinds_["DONE"];
+  }
+
   std::span<std::byte> slice(std::uint32_t a, std::uint32_t b) {
     return std::span(nodes_[b].memory).subspan(a * kSlice, kSlice);
   }
@@ -370,6 +409,7 @@ class World {
     Stream& s = nodes_[n].streams[peer];
     if (e.what == ConnectionEvent::What::kUp) {
       ++kinds_["up"];
+      nodes_[n].operations->let_overtake(e.connection, shape_.overtaking);
       // One that the peer opened serves as well: either side may use either.
       if (s.up || (s.opening && s.connection != e.connection)) return;
       s.connection = e.connection;
@@ -378,6 +418,8 @@ class World {
       return;
     }
     ++kinds_[std::string("end ") + name(e.reason)];
+    require(e.reason != EndReason::kProtocol, "a peer that broke T16");
+    messages_.connection_ended(n, e.connection);
     if (s.connection == e.connection) s.up = s.opening = s.begun = false;
   }
 
@@ -493,7 +535,26 @@ class World {
       ++kinds_["get"];
     }
     if (op.what == Stream::Do::kPut) ++kinds_["put"];
+    require(!op.imm || op.imm_told, "a put that is complete, and its imm was not told");
     if (op.what == Stream::Do::kOvertake) ++kinds_["put that may overtake"];
+  }
+
+  /// Node `n` is told the imm of a put: its number, of whom it is being known. All up to it is
+  /// stored.
+  void on_imm(std::uint32_t n, const Received& r) {
+    const auto from = static_cast<std::uint32_t>(r.peer.node.value() - 1);
+    Stream& s = nodes_[from].streams[n];
+    const Connection* c =
+        running(from) ? nodes_[from].operations->transport().find(s.connection) : nullptr;
+    if (!s.begun || c == nullptr || c->state() != State::kUp) return;
+    const Connection* ours = nodes_[n].operations->transport().find(r.connection);
+    if (ours == nullptr || c->peer_id() != ours->id() || ours->peer_id() != c->id()) return;
+    require(r.imm < s.ops.size(), "an imm of nothing that was posted");
+    Stream::Op& op = s.ops[static_cast<std::size_t>(r.imm)];
+    require(op.imm && !op.imm_told, "an imm told twice");
+    op.imm_told = true;
+    s.certain = std::max(s.certain, static_cast<std::size_t>(r.imm) + 1);
+    ++kinds_["imm of a put"];
   }
 
   void check_end(std::uint32_t a, std::uint32_t b) {
@@ -507,6 +568,7 @@ class World {
   // ---- what is done ----
 
   void work(std::uint32_t a) {
+    if (random_.chance(700'000)) messages_.post_receives(a, *nodes_[a].operations, now_);
     for (std::uint32_t b = 0; b < shape_.nodes; ++b) {
       if (a == b) continue;
       Stream& s = nodes_[a].streams[b];
@@ -517,8 +579,9 @@ class World {
       if (!s.begun && !joined(a, b)) continue;
       if (!s.begun) begin_stream(a, b);
       const std::uint64_t burst = random_.log_between(1, 40);
-      for (std::uint64_t i = 0; i < burst && s.left != 0; ++i) {
-        if (!post(a, b)) break;
+      for (std::uint64_t i = 0; i < burst && s.left + messages_.left(a, b) != 0; ++i) {
+        const bool message = random_.below(s.left + messages_.left(a, b)) >= s.left;
+        if (message ? !post_message(a, b) : !post(a, b)) break;
       }
     }
     settle(a);
@@ -533,6 +596,10 @@ class World {
     s.opening = true;
   }
 
+  bool post_message(std::uint32_t a, std::uint32_t b) {
+    return messages_.post(a, b, nodes_[a].streams[b].connection, *nodes_[a].operations, now_);
+  }
+
   bool post(std::uint32_t a, std::uint32_t b) {
     Stream& s = nodes_[a].streams[b];
     const std::size_t index = s.ops.size();
@@ -540,6 +607,7 @@ class World {
     Stream::Op& op = s.ops.back();
     Work w{.context = index, .key = key_of(a)};
     draw(s, op, w);
+    w.imm = index;
     if (nodes_[a].operations->post(s.connection, w, now_) != Posted::kTaken) {
       s.ops.pop_back();
       ++kinds_["post that found no room"];
@@ -565,6 +633,8 @@ class World {
       if (random_.chance(300'000) && op.data.size() <= kMaxInjected) w.flags |= kInject;
       if (random_.chance(400'000)) w.flags |= kMayWait;
       if (random_.chance(50'000)) w.flags |= kFence;
+      op.imm = !shape_.overtaking && random_.chance(100'000);  // so puts stay in order
+      if (op.imm) w.flags |= kWithImm;
     } else if (kind < 65) {
       op.what = Stream::Do::kAdd;
       op.addend = random_.next();
@@ -629,7 +699,9 @@ class World {
         const Stream& s = nodes_[a].streams[b];
         text += std::to_string(a) + "->" + std::to_string(b) + " left " + std::to_string(s.left) +
                 " up " + std::to_string(s.up) + " opening " + std::to_string(s.opening) +
-                " certain " + std::to_string(s.certain) + " of " + std::to_string(s.ops.size());
+                " messages left " + std::to_string(messages_.left(a, b)) + " open " +
+                std::to_string(messages_.open(a)) + " certain " + std::to_string(s.certain) +
+                " of " + std::to_string(s.ops.size());
         const Connection* c =
             running(a) ? nodes_[a].operations->transport().find(s.connection) : nullptr;
         if (c != nullptr) {
@@ -658,6 +730,7 @@ class World {
   std::map<std::uint32_t, Time> cut_until_;
   Time next_work_{};
   Time now_{};
+  MessageModel messages_;
 };
 
 /// What must have happened in a run of many seeds.
@@ -680,6 +753,24 @@ constexpr std::array kRequired{"loss",
                                "operation that failed at the peer",
                                "operation that failed with its connection",
                                "post that found no room",
+                               "message sent eagerly",
+                               "message offered",
+                               "message received",
+                               "message that was cut",
+                               "message that failed with its connection",
+                               "receive that failed with its connection",
+                               "receive that found no room",
+                               "receive taken back",
+                               "send told too_long",
+                               "send taken back",
+                               "SEND that was held",
+                               "eager data",
+                               "wanted data",
+                               "imm of a put",
+                               "CANCEL",
+                               "CREDIT",
+                               "WANT",
+                               "DONE",
                                "dropped, duplicate",
                                "dropped, no_room",
                                "dropped, no_connection",

@@ -13,8 +13,7 @@ import tree
 RULES = ([f"P{i}" for i in range(1, 5)]
          + [r for i in range(1, 28) for r in ([f"L{i}"] + (["L18a"] if i == 18 else []))]
          + [f"N{i}" for i in range(1, 14)]
-         # Messages, T31 to T36, are not there yet.
-         + [f"T{i}" for i in range(1, 39) if not 31 <= i <= 36] + [f"C{i}" for i in range(1, 6)])
+         + [f"T{i}" for i in range(1, 39)] + [f"C{i}" for i in range(1, 6)])
 MUTATED = [r for r in RULES if r[0] != "C"]  # sections 1 to 5; C rules are about traces themselves
 
 # C5 binds whoever writes a trace, not the code: that nothing is left to chance shows in every trace

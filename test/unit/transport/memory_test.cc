@@ -4,171 +4,13 @@
 #include <limits>
 #include <set>
 
-#include "conformance/json_field.h"
-#include "transport/operations.h"
-#include "transport_harness.h"
+#include "operations_harness.h"
 
 namespace mtl::transport::test {
 namespace {
 
 using What = ConnectionEvent::What;
-using Kind = Work::Kind;
-
-constexpr Key kKey{0x0123456789ABCDEF};
-constexpr std::uint64_t kFirst = 0x7F0000001000;
-
-class Subject {
- public:
-  Subject(const Settings& settings, RandomWords& words) : operations(settings, limits(), words) {}
-  static Limits limits() {
-    Limits l;
-    l.operations = 512;
-    return l;
-  }
-  Transport& transport() { return operations.transport(); }
-  Operations operations;
-};
-
-/// An operation of the peer's, put together by hand.
-class Bits {
- public:
-  Bits& u8(unsigned v) {
-    bytes.push_back(static_cast<std::byte>(v));
-    return *this;
-  }
-  Bits& u16(unsigned v) { return u8(v >> 8).u8(v & 0xFF); }
-  Bits& u32(std::uint32_t v) { return u16(v >> 16).u16(v & 0xFFFF); }
-  Bits& u64(std::uint64_t v) {
-    return u32(static_cast<std::uint32_t>(v >> 32)).u32(static_cast<std::uint32_t>(v));
-  }
-  Bits& data(const Bytes& d) {
-    bytes.insert(bytes.end(), d.begin(), d.end());
-    while (bytes.size() % 4 != 0) u8(0);
-    return *this;
-  }
-  Bytes bytes;
-};
-
-Bytes row(std::size_t size, unsigned from = 1) {
-  Bytes b(size);
-  for (std::size_t i = 0; i < size; ++i) b[i] = static_cast<std::byte>(from + i);
-  return b;
-}
-
-Bytes write(std::uint64_t offset, const Bytes& data, Key key = kKey) {
-  return Bits()
-      .u8(1)
-      .u8(0)
-      .u16(static_cast<unsigned>(data.size()))
-      .u64(key.value())
-      .u64(offset)
-      .data(data)
-      .bytes;
-}
-Bytes read(std::uint64_t offset, std::uint32_t total, std::uint32_t id, Key key = kKey) {
-  return Bits().u8(2).u8(0).u16(0).u64(key.value()).u64(offset).u32(total).u32(id).bytes;
-}
-Bytes atomic(unsigned op, unsigned type, std::uint64_t offset, const Bytes& operands, int id = -1) {
-  Bits b;
-  b.u8(3).u8(id < 0 ? 0 : 4).u16(static_cast<unsigned>(operands.size())).u64(kKey.value());
-  b.u64(offset).u8(op).u8(type).u16(0);
-  if (id >= 0) b.u32(static_cast<std::uint32_t>(id));
-  return b.data(operands).bytes;
-}
-Bytes join(std::initializer_list<Bytes> all) {
-  Bytes joined;
-  for (const Bytes& b : all) joined.insert(joined.end(), b.begin(), b.end());
-  return joined;
-}
-Bytes be32(std::uint32_t v) {
-  return Bits().u32(v).bytes;
-}
-Bytes be64(std::uint64_t v) {
-  return Bits().u64(v).bytes;
-}
-Bytes result(std::uint32_t id, const Bytes& data, std::uint32_t at = 0) {
-  Bits b;
-  b.u8(16).u8(at == 0 ? 0 : 1).u16(static_cast<unsigned>(data.size())).u32(id);
-  if (at != 0) b.u32(at);
-  return b.data(data).bytes;
-}
-Bytes report(std::uint32_t psn, const Bytes& pairs) {
-  return Bits().u8(17).u8(0).u16(static_cast<unsigned>(pairs.size())).u32(psn).data(pairs).bytes;
-}
-Bytes pairs(std::initializer_list<unsigned> values) {
-  Bytes b;
-  for (const unsigned v : values) b.push_back(static_cast<std::byte>(v));
-  return b;
-}
-
-class Harness final : public HarnessWith<Subject> {
- public:
-  explicit Harness(const Settings& settings = base_settings()) : HarnessWith(settings) {
-    give(kKey, {.memory = memory, .rights = 7, .first_offset = kFirst});
-  }
-  Operations& operations = subject.operations;
-  alignas(64) std::array<std::byte, 65536> memory{};
-
-  void give(Key key, const Region& region) { ASSERT_TRUE(operations.give(key, region)); }
-  ConnectionHandle handle() const { return {0, ConnectionId{kOurId}}; }
-  /// The peer's next request.
-  void request(const Bytes& body, int flags = 0, std::uint32_t acked = 0) {
-    data(Flow::kRequest, requests_++, body, flags, acked);
-  }
-  /// The peer's next response; it speaks of our request flow, `acked` of which are executed.
-  void respond(const Bytes& body, std::uint32_t acked = 0) {
-    data(Flow::kResponse, responses_++, body, 0, acked);
-  }
-  /// Bodies of what left on our response flow, or request flow.
-  std::vector<Bytes> bodies(Flow flow = Flow::kResponse) const {
-    std::vector<Bytes> all;
-    for (const Sent& s : data_sent()) {
-      if (s.packet_class() == (flow == Flow::kResponse ? 1 : 0)) {
-        all.emplace_back(s.bytes.begin() + 28, s.bytes.end() - 4);
-      }
-    }
-    return all;
-  }
-  /// Responses by themselves, joined.
-  Bytes responses() const {
-    Bytes all;
-    for (const Bytes& b : bodies()) all.insert(all.end(), b.begin(), b.end());
-    return all;
-  }
-  Posted post(const Work& work) {
-    const Posted posted = operations.post(handle(), work, now);
-    pull();
-    return posted;
-  }
-  std::vector<Completion> completions() {
-    std::vector<Completion> all;
-    Completion c;
-    while (operations.next_completion(c)) all.push_back(c);
-    return all;
-  }
-  Bytes at(std::uint64_t offset, std::size_t size) const {
-    const auto from = memory.begin() + static_cast<std::ptrdiff_t>(offset - kFirst);
-    return {from, from + static_cast<std::ptrdiff_t>(size)};
-  }
-  void set(std::uint64_t offset, const Bytes& data) {
-    std::copy(data.begin(), data.end(),
-              memory.begin() + static_cast<std::ptrdiff_t>(offset - kFirst));
-  }
-  template <class T>
-  T number(std::uint64_t offset) const {
-    T value;
-    std::memcpy(&value, memory.data() + (offset - kFirst), sizeof value);
-    return value;
-  }
-  template <class T>
-  void set_number(std::uint64_t offset, T value) {
-    std::memcpy(memory.data() + (offset - kFirst), &value, sizeof value);
-  }
-
- private:
-  std::uint32_t requests_ = 0;
-  std::uint32_t responses_ = 0;
-};
+using Harness = OperationsHarness;
 
 // ---- the peer's operations ----
 
@@ -326,10 +168,11 @@ TEST(Responder, T29_ReadsThatWereAnsweredMakeRoom) {
 TEST(Responder, T31_AMessageIsBeyondTheLimitWhereNoneIsTold) {
   for (const Bytes& body :
        {Bits().u32(0x04000000).bytes, Bits().u32(0x01020000).u64(0).u64(0).u64(1).bytes}) {
-    Harness h;
+    Settings s = base_settings();
+    s.messages = 0;
+    Harness h(s);
     h.open(0, true);
     EXPECT_EQ(h.sent.at(0).at32(44), 0u);  // messages
-    EXPECT_EQ(h.sent.at(0).at32(48), 0u);  // eager
     h.open(kOurId, false);
     h.sent.clear();
     h.request(body);
@@ -1062,33 +905,6 @@ TEST(Requester, T26_AnAtomicLongerThanAnyPacketFails) {
   EXPECT_EQ(done[0].status, Status::kTooLong);
   h.post(put(data, 0));
   EXPECT_GE(h.bodies(Flow::kRequest).size(), 2u);
-}
-
-// ---- the vectors that mean too much ----
-
-// What is of messages is refused as beyond a limit of none; the vectors' one is 64.
-TEST(Refusal, T16_OfWhatOperationsMean) {
-  auto file =
-      conformance::JsonFile::load(MTL_TRACES "/transport-vectors.json", std::size_t{1} << 20);
-  ASSERT_TRUE(file) << file.error().message;
-  int checked = 0;
-  for (const auto& v : conformance::JsonField{*file}["refused"].elements()) {
-    const std::string check = v["check"].text();
-    if (check != "limit" && check != "ignored") continue;
-    SCOPED_TRACE(v["name"].text() + ": " + v["about"].text());
-    ++checked;
-    Harness h;
-    h.accept();
-    h.deliver(v["packet"].bytes());
-    EXPECT_EQ(h.connection().state() == State::kUp, check == "ignored");
-    if (check == "limit") {
-      ASSERT_EQ(h.types(), "CLOSE");
-      EXPECT_EQ(h.sent[0].reason(), 2);
-    } else {
-      EXPECT_EQ(h.types(), "");
-    }
-  }
-  EXPECT_EQ(checked, 5);
 }
 
 }  // namespace

@@ -86,9 +86,13 @@ class ScriptedOperations final : public OperationLayer {
   std::deque<Executed> verdicts;  ///< of what executes next; kAll when none is left
   bool early = true;              ///< what is unordered executes before its turn
   std::vector<std::uint32_t> acknowledged_psns, passed_psns, dropped_psns;
-  int ups = 0, ends = 0;
+  int begins = 0, ups = 0, ends = 0;
   std::uint32_t report_at = 0;  ///< the PSN of ours that holds the REPORT; 0: none
 
+  std::uint32_t begun(const Connection&) override {
+    ++begins;
+    return 64;
+  }
   void up(Connection&) override { ++ups; }
   void ended(Connection&, Time) override { ++ends; }
   bool waits(const Connection&, Flow flow, Time) const override {
@@ -177,8 +181,10 @@ inline Bytes result_of(std::uint8_t which) {
 template <class Subject>
 class HarnessWith {
  public:
-  explicit HarnessWith(const Settings& settings = base_settings())
-      : pool(8, 65000), subject(settings, words), transport(subject.transport()) {
+  /// The subject is made of settings, random words, and `more`.
+  template <class... More>
+  explicit HarnessWith(const Settings& settings, const More&... more)
+      : pool(8, 65000), subject(settings, words, more...), transport(subject.transport()) {
     EXPECT_EQ(fault(settings), nullptr);
     words.words.push_back(std::uint64_t{kOurPsn} << 32 | kOurId);
     EXPECT_TRUE(transport.add_endpoint(kOurEndpoint, {.accepts = true}));

@@ -50,6 +50,9 @@ void Connection::take_told(const Packet& packet, Time now) {
   if (!report_waits_) return;
   report_waits_ = false;
   receive(Flow::kRequest).executed();
+  // The peer may have been told that this has arrived, and nothing else makes an ack due that says
+  // that it is executed now (T17).
+  receive(Flow::kRequest).ack_due();
   execute_held(now);
 }
 

@@ -19,6 +19,7 @@ void SendFlow::start(Psn first, std::uint8_t window) {
   congestion_.start(settings_.cwnd_first, packets, settings_.timers.rtt_target);
   order_ = overtaker_ = order_at_progress_ = halved_at_ = 0;
   no_time_out_before_ = kNever;
+  at_time_out_ = Duration{0};
 }
 
 bool SendFlow::open() const {
@@ -38,6 +39,7 @@ void SendFlow::launch(PacketSlot& s, const RoundTrip& round_trip, Time now) {
   ++s.times;
   flight_.append(s);
   no_time_out_before_ = std::min(no_time_out_before_, now + round_trip.timeout(s.times));
+  at_time_out_ = std::max(at_time_out_, round_trip.timeout(1));
 }
 
 void SendFlow::sent_new(PacketSlot& s, const RoundTrip& round_trip, Time now) {

@@ -151,9 +151,12 @@ void SendFlow::told(const Told& told, RoundTrip& round_trip, Time now, Each each
   if (newly != 0) order_at_progress_ = order_;
   if (sent) {
     const Duration held{told.bitmap == nullptr ? 0 : std::int64_t{told.bitmap->held()}};
-    const bool usable = told.bitmap == nullptr || told.bitmap->held() != kHeldNone;
-    if (usable) round_trip.sample(now - *sent - held);
-    if (usable && told.bitmap != nullptr) congestion_.round_sample(now - *sent - held);
+    const Duration sample = now - *sent - held;
+    // A `held` that cannot be gives none.
+    const bool usable =
+        sample >= Duration{0} && (told.bitmap == nullptr || told.bitmap->held() != kHeldNone);
+    if (usable) round_trip.sample(sample);
+    if (usable && told.bitmap != nullptr) congestion_.round_sample(sample);
   }
   if (newly != 0 || marks != 0) congestion_.acknowledged(newly, marks, in_flight);
   congestion_.round_trip(passed_, next_);

@@ -264,6 +264,22 @@ TEST(Reception, T28_AnAckOfTheReportAloneIsEnough) {
   EXPECT_EQ(h.connection().receiving(Flow::kRequest).expected().value(), kPeerPsn + 1);
 }
 
+// Its arrival was told when it came: that it is executed now is told at once, not when the peer
+// asks.
+TEST(Reception, T17_AnAckIsDueWhenEMovesPastAReport) {
+  Harness h;
+  h.accept();
+  h.operations.verdicts = {Executed::kReported};
+  h.operations.report_at = kOurPsn;
+  h.request(0, 4);
+  h.post(1, Flow::kResponse);
+  h.sent.clear();
+  h.ack(1, {}, 0, 0, 1);
+  ASSERT_EQ(h.types(), "ACK");
+  EXPECT_EQ(h.sent[0].ack(), kPeerPsn + 1);
+  EXPECT_EQ(h.sent[0].arrived(), theirs({}));
+}
+
 // What was held behind a REPORT may end the connection in the midst of an ACK.
 TEST(Reception, T28_WhatFollowsAReportMayEndIt) {
   Harness h;
@@ -580,6 +596,41 @@ TEST(Sending, T19_RtoIsSrttAnd4VarAndAckDelayButNotBelowItsLeast) {
   slow.run_to(t1 + 7ms);
   ASSERT_EQ(slow.data_sent().size(), 2u);
   EXPECT_EQ(slow.data_sent()[1].at - t1, 2ms + 4ms + 50us);
+}
+
+// Before it the time-out was rto_first, which it does not wait for any more.
+TEST(Sending, T19_WhatWasSentBeforeTheFirstSampleTimesOutByIt) {
+  Harness h;
+  h.accept();
+  const Time t0 = h.now;
+  h.post(2);
+  h.run_to(t0 + 100us);
+  h.ack(1, {}, 0, 0);  // rto is rto_min from here on
+  h.sent.clear();
+  h.run_to(t0 + 999us);
+  EXPECT_EQ(h.types(), "");
+  h.run_to(t0 + 1ms);
+  EXPECT_EQ(psns_of(h.data_sent()), ours({1}));
+}
+
+// A peer that says it has held a DATA for longer than it was under way gives no sample.
+// Rules: T19 T24
+TEST(Sending, T24_AHeldThatCannotBeIsNoSample) {
+  const auto window = [](std::uint32_t held) {
+    Settings s = base_settings();
+    s.timers.rtt_target = 50us;
+    Harness h(s);
+    h.accept();
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      h.post(2);
+      h.run_for(100us);
+      h.ack(2 * round + 1, {}, 2 * round, 0);
+      h.ack(2 * round + 2, {}, 2 * round + 1, held);
+    }
+    EXPECT_FALSE(h.connection().sending(Flow::kRequest).congestion().slow_start());
+    return h.connection().sending(Flow::kRequest).congestion().in_256ths();
+  };
+  EXPECT_EQ(window(1'000'000'000), window(kHeldNone));
 }
 
 TEST(Sending, T19_NoSampleOfWhatWasSentTwice) {

@@ -30,15 +30,17 @@ bool legal_length(Type type, std::size_t length) {
 
 /// Whether a packet of this type goes by this class (the table of types).
 bool legal_class(Type type, std::uint8_t packet_class, ConnectionId connection) {
+  const bool request = packet_class == network::kClassRequest;
+  if (!request && packet_class != network::kClassResponse) return false;
   switch (type) {
     case Type::kOpen:
-      return (packet_class == network::kClassRequest) == (connection == kNoConnection);
+      return request == (connection == kNoConnection);
     case Type::kData:
       return true;
     case Type::kReject:
     case Type::kAck:
     case Type::kClose:
-      return packet_class == network::kClassResponse;
+      return !request;
   }
   return false;
 }

@@ -90,7 +90,7 @@ void Connection::begin(EndpointId endpoint, const Peer& peer, ConnectionId id, P
   round_trip_.reset();
   turn_ = Flow::kRequest;
   // Connections of one pair of nodes begin on different paths (N8).
-  entropy_ = static_cast<std::uint16_t>(id.value());
+  entropy_ = own_entropy_ = static_cast<std::uint16_t>(id.value());
   sprayed_ = 0;
   messages_told_ = context_.operations.begun(*this);
 }
@@ -114,6 +114,7 @@ bool Connection::repeat_due(Time now) {
   if (repeat_at_ > now) return false;
   repeat_interval_ = std::min(2 * repeat_interval_, timers_.open_interval_max);
   repeat_at_ = now + repeat_interval_;
+  take_another_path();
   return true;
 }
 

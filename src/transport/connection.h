@@ -175,6 +175,9 @@ class Connection {
   void make_close(Buffer& out);
   void make_ack(Flow flow, bool ask, Buffer& out, Time now);
   std::uint16_t next_entropy();
+  void take_another_path() {
+    own_entropy_ = static_cast<std::uint16_t>(own_entropy_ + kEntropyStep);
+  }
   std::byte* begin_packet(Buffer& out, const Header& header, std::uint8_t packet_class,
                           std::size_t body, std::uint16_t entropy);
 
@@ -221,6 +224,7 @@ class Connection {
   bool report_acknowledged_ = false;  ///< and may go on when the packet's acks are all taken
   Flow turn_ = Flow::kRequest;        ///< whose new DATA goes first next time
   std::uint16_t entropy_ = 0;         ///< of the first of `spray` values
+  std::uint16_t own_entropy_ = 0;     ///< of what is not DATA; another once it seems lost
   std::uint32_t sprayed_ = 0;
 };
 

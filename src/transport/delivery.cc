@@ -62,6 +62,7 @@ std::optional<Drop> Connection::on_data(const Packet& packet, Time now) {
   switch (from.place(packet.header.psn)) {
     case ReceiveFlow::Place::kArrived:
       from.copy(now);
+      take_another_path();  // perhaps the ack was lost
       return Drop::kTransportDuplicate;
     case ReceiveFlow::Place::kBeyond:
       return Drop::kTransportOutOfWindow;
@@ -176,6 +177,7 @@ void Connection::expire_up(Time now) {
   if (repeat_due(now)) ask_due_ = true;
   if (poll_at_ <= now) {
     poll_due_ = true;
+    take_another_path();
     poll_at_ = now + timers_.idle_interval;
   }
   for (ReceiveFlow& flow : receive_) flow.expire(now);

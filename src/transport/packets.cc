@@ -144,7 +144,7 @@ void Connection::make_ack(Flow flow, bool ask, Buffer& out, Time now) {
   const std::size_t fits = (terms_.mtu - kOverhead - sizeof(std::uint32_t)) / kBitmapWord;
   const std::size_t count = std::min(from.bitmap(words), fits);
   std::byte* body = begin_packet(out, header, network::kClassResponse,
-                                 sizeof(std::uint32_t) + count * kBitmapWord, entropy_);
+                                 sizeof(std::uint32_t) + count * kBitmapWord, own_entropy_);
   encode_ack(from.held(now), std::span(words).first(count), body);
   network::seal(out.bytes());
   from.told(true);
@@ -165,7 +165,7 @@ void Connection::make_open(Buffer& out, Time now) {
                       .connection = first ? kNoConnection : peer_id_};
   const std::size_t body = up ? terms_.mtu - kOverhead : kOpenBody;
   std::byte* p = begin_packet(out, header, first ? network::kClassRequest : network::kClassResponse,
-                              body, entropy_);
+                              body, own_entropy_);
   encode(Open{.id = id_,
               .endpoint = endpoint_,
               .peer = peer_.endpoint,
@@ -183,7 +183,8 @@ void Connection::make_open(Buffer& out, Time now) {
 void Connection::make_close(Buffer& out) {
   close_due_ = false;
   const Header header{.type = Type::kClose, .connection = peer_id_};
-  encode(close_reason_, begin_packet(out, header, network::kClassResponse, kCloseBody, entropy_));
+  encode(close_reason_,
+         begin_packet(out, header, network::kClassResponse, kCloseBody, own_entropy_));
   network::seal(out.bytes());
 }
 

@@ -117,6 +117,17 @@ Transport::Entry* Transport::begin(EndpointId endpoint, const Peer& peer, Time n
   return &entry;
 }
 
+/// Whether a connection that `node` opens may take a place: those that it began, and that never
+/// came UP, take no more than they leave to all others.
+bool Transport::leaves_room(NodeId node) const {
+  std::uint32_t begun = 0;
+  for (std::uint32_t i = bucket_by_peer(node); i != kNone; i = entries_[i].next_by_peer) {
+    const Connection& c = entries_[i].connection;
+    if (c.peer().node == node && c.state() == State::kOpening && !c.opened_here()) ++begun;
+  }
+  return begun < free_.size();
+}
+
 void Transport::unlink(std::uint32_t& head, std::uint32_t index, std::deque<Entry>& entries,
                        std::uint32_t Entry::*next) {
   std::uint32_t* at = &head;
@@ -309,7 +320,7 @@ std::optional<Drop> Transport::on_first_open(const Packet& packet, const Open& o
     if (local != nullptr && local->settings.accepts && !itself) {
       const std::uint64_t key = local->settings.key;
       const bool wrong_key = key != 0 && key != open.key;
-      if (!wrong_key) entry = begin(open.peer, peer, now);
+      if (!wrong_key && leaves_room(peer.node)) entry = begin(open.peer, peer, now);
       reason = wrong_key ? RejectReason::kWrongKey : RejectReason::kNoRoom;
     }
     if (entry == nullptr) {
@@ -416,12 +427,12 @@ bool Transport::next_packet(Buffer& out, Time now) {
     make_answer(answers_.pop(), out);
     return true;
   }
-  while (!ready_.empty()) {
+  for (std::size_t tries = ready_.size(); tries != 0; --tries) {
     Entry& entry = entries_[ready_.pop()];
     entry.queued = false;
-    if (!entry.connection.next_packet(out, now)) continue;
+    const bool made = entry.connection.next_packet(out, now);
     settle(entry, now);  // behind the others, if it has more (T11)
-    return true;
+    if (made) return true;
   }
   return false;
 }

@@ -159,6 +159,7 @@ class Transport {
   Entry* by_id(ConnectionId id);
   Entry* of_pair(EndpointId endpoint, const Peer& peer, State state, ConnectionId peer_id);
   Entry* begin(EndpointId endpoint, const Peer& peer, Time now);
+  bool leaves_room(NodeId node) const;
   void settle(Entry& entry, Time now);
   void feed_starved(Time now);
   void release(Entry& entry);
@@ -166,6 +167,7 @@ class Transport {
                      std::uint32_t Entry::*next);
   std::uint32_t& bucket_by_id(ConnectionId id) { return by_id_[id.value() & mask_]; }
   std::uint32_t& bucket_by_peer(NodeId node) { return by_peer_[node.value() & mask_]; }
+  std::uint32_t bucket_by_peer(NodeId node) const { return by_peer_[node.value() & mask_]; }
 
   const Settings settings_;
   RandomWords& random_;

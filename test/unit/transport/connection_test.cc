@@ -293,6 +293,49 @@ TEST(Opening, T7_ACloseIsAnsweredAndEndsWhatTheOwnerDidNotOpen) {
   EXPECT_EQ(own.connection().peer_id(), kNoConnection);  // forgotten
 }
 
+// A path that loses one is not tried again and again.
+TEST(Opening, T11_RepeatsTakeOtherPaths) {
+  Harness h;
+  h.open_here();
+  h.run_for(100ms);
+  ASSERT_GE(h.sent.size(), 4u);
+  for (std::size_t i = 1; i < h.sent.size(); ++i) {
+    ASSERT_EQ(h.sent[i].type(), Type::kOpen);
+    EXPECT_NE(h.sent[i].entropy(), h.sent[i - 1].entropy()) << i;
+  }
+}
+
+TEST(Closing, T11_RepeatsTakeOtherPaths) {
+  Harness h;
+  h.accept();
+  h.transport.close({0, ConnectionId{kOurId}}, h.now);
+  h.pull();
+  h.run_for(100ms);
+  ASSERT_GE(h.sent.size(), 4u);
+  for (std::size_t i = 1; i < h.sent.size(); ++i) {
+    ASSERT_EQ(h.sent[i].type(), Type::kClose);
+    EXPECT_NE(h.sent[i].entropy(), h.sent[i - 1].entropy()) << i;
+  }
+}
+
+// One node's OPENs, whatever endpoints they name, leave places to the others.
+TEST(Opening, T5_OpensOfOneNodeDoNotTakeAllPlaces) {
+  Settings s = base_settings();
+  s.connections = 8;
+  Harness h(s);
+  for (std::uint16_t i = 1; i <= 20; ++i) {
+    h.origin.endpoint = EndpointId{i};
+    h.peer_id = i;
+    h.open(0, true);
+  }
+  EXPECT_EQ(h.transport.in_use(), 4u);
+  EXPECT_EQ(h.drops(Drop::kRejected), 16u);
+  EXPECT_EQ(h.sent.back().reason(), 3);
+  h.origin.node = NodeId{5};
+  h.open(0, true);
+  EXPECT_EQ(h.transport.in_use(), 5u);
+}
+
 TEST(Opening, T1_ErrorsOfTheOwner) {
   Settings s = base_settings();
   s.connections = 1;

@@ -295,6 +295,29 @@ TEST(Reception, T28_WhatFollowsAReportMayEndIt) {
   EXPECT_EQ(h.operations.dropped_psns, ours({1, 2}));
 }
 
+// A copy tells that the ack was lost, or late: the next one takes another path.
+TEST(Acks, T11_AnAckOfACopyTakesAnotherPath) {
+  Harness h;
+  h.accept();
+  h.request(0, 4);
+  h.request(0, 4);
+  ASSERT_EQ(h.types(), "ACK ACK");
+  EXPECT_NE(h.sent[0].entropy(), h.sent[1].entropy());
+}
+
+TEST(Reception, T3_AClassThatTheTableDoesNotHave) {
+  Harness h;
+  h.accept();
+  for (const int packet_class : {2, 15}) {
+    h.deliver(h.packet(packet_class, 3, 0, kOurId, kPeerPsn, kOurPsn, write_of(1)));
+    h.deliver(h.packet(packet_class, 3, 0, kOurId, kPeerPsn, kOurPsn, result_of(1)));
+    h.deliver(h.packet(packet_class, 1, 4, kOurId, 0, 0, Bytes(36)));
+  }
+  EXPECT_EQ(h.drops(Drop::kTransportMalformed), 6u);
+  EXPECT_TRUE(h.operations.came.empty());
+  EXPECT_EQ(h.connection().state(), State::kUp);
+}
+
 TEST(Reception, T21_MarksCountNewArrivalsThatWereMarked) {
   Harness h;
   h.accept();

@@ -49,7 +49,8 @@ void Operations::ended(Connection& connection, Time now) {
   s.unpacked_bytes = 0;
   s.leave_at = kNever;
   s.next_id = RequestId{};
-  s.flush_count = 0;
+  s.flush_first = s.flush_last = kNone;
+  s.since_flush = 0;
   s.owed_head = s.owed_count = 0;
   s.report_due = false;
   s.overtaking = s.wanted_turn = false;

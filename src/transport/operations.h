@@ -88,7 +88,6 @@ class Operations final : private OperationLayer {
   /// PacketSlot::guard on request flows: it holds CANCELs, or data as WANT asked, not operations
   /// of the queue. Its owner is the first send, the others follow by next_wanted.
   static constexpr std::uint32_t kAside = 1;
-  static constexpr std::size_t kMaxFlushes = 16;  ///< that wait on a connection
 
   /// An operation of ours from its post until its completion is taken and its packets are passed.
   struct Record {
@@ -104,7 +103,7 @@ class Operations final : private OperationLayer {
     std::uint64_t got = 0;              ///< bytes of answer
     std::uint32_t length = 0;           ///< bytes of the peer's memory
     std::uint32_t pieces = 0;           ///< in packets that are not passed
-    std::uint32_t before = 0;           ///< flush: operations that it still waits for
+    std::uint32_t before = 0;           ///< flush: operations between the last and it, not complete
     RequestId id{};
     MessageId message{};
     std::uint32_t wanted = 0;         ///< send: limit that WANT told
@@ -163,10 +162,11 @@ class Operations final : private OperationLayer {
     std::uint64_t unpacked_bytes = 0;  ///< about what they take in a packet
     Time leave_at = kNever;            ///< what may wait does so until then
     RequestId next_id{};
-    std::uint32_t outstanding = 0;                     ///< READs and FETCHes (T29)
-    std::vector<std::uint32_t> asked;                  ///< buckets by id
-    std::array<std::uint32_t, kMaxFlushes> flushes{};  ///< records, the oldest first
-    std::size_t flush_count = 0;
+    std::uint32_t outstanding = 0;      ///< READs and FETCHes (T29)
+    std::vector<std::uint32_t> asked;   ///< buckets by id
+    std::uint32_t flush_first = kNone;  ///< flushes that wait, the oldest first
+    std::uint32_t flush_last = kNone;
+    std::uint32_t since_flush = 0;  ///< operations behind them that are not complete
     // Our messages.
     std::uint32_t waiting_first = kNone;  ///< for credit, not in the queue (let_overtake())
     std::uint32_t waiting_last = kNone;

@@ -77,7 +77,6 @@ Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
   if (const Posted fault = check(work); fault != Posted::kTaken) return fault;
   if (free_ == kNone) return Posted::kFull;
   Side& side = this->side(*connection);
-  if (work.kind == Work::Kind::kFlush && side.flush_count == kMaxFlushes) return Posted::kFull;
   const std::uint32_t index = free_;
   Record& r = records_[index];
   free_ = r.next;
@@ -99,6 +98,7 @@ Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
   } else {
     prepare(r);
     ++side.incomplete;
+    ++side.since_flush;
     hold_back_or_queue(side, index, now);
   }
   transport_.touch(*connection, now);
@@ -142,12 +142,14 @@ void Operations::queue(Side& side, std::uint32_t index, Time now) {
 void Operations::post_flush(Side& side, std::uint32_t index, Time now) {
   Record& r = records_[index];
   r.length = 0;
-  r.before = side.incomplete;
-  if (r.before == 0) {
+  if (side.incomplete == 0) {
     finish_completed(r, now);
     return;
   }
-  side.flushes[side.flush_count++] = index;
+  r.before = side.since_flush;
+  side.since_flush = 0;
+  (side.flush_first == kNone ? side.flush_first : records_[side.flush_last].next) = index;
+  side.flush_last = index;
   if (side.to_pack != kNone) side.leave_at = std::min(side.leave_at, now);
 }
 
@@ -428,15 +430,12 @@ void Operations::complete(Side& side, Record& r, Time now) {
   --side.incomplete;
   const std::uint64_t number = r.number;
   finish_completed(r, now);
-  for (std::size_t i = 0; i < side.flush_count; ++i) {
-    Record& flush = records_[side.flushes[i]];
-    if (flush.number > number) --flush.before;
-  }
-  while (side.flush_count != 0 && records_[side.flushes[0]].before == 0) {
-    Record& flush = records_[side.flushes[0]];
-    std::copy(side.flushes.begin() + 1, side.flushes.begin() + side.flush_count,
-              side.flushes.begin());
-    --side.flush_count;
+  std::uint32_t at = side.flush_first;  // the first behind it
+  while (at != kNone && records_[at].number < number) at = records_[at].next;
+  --(at == kNone ? side.since_flush : records_[at].before);
+  while (side.flush_first != kNone && records_[side.flush_first].before == 0) {
+    Record& flush = records_[side.flush_first];
+    side.flush_first = flush.next;
     finish_completed(flush, now);
   }
 }
@@ -485,7 +484,9 @@ bool Operations::next_completion(Completion& completion) {
 
 /// T10: whatever is not complete fails with the connection.
 void Operations::fail_all(Side& side, EndReason reason, Time now) {
-  for (std::size_t i = 0; i < side.flush_count; ++i) records_[side.flushes[i]].ended = reason;
+  for (std::uint32_t at = side.flush_first; at != kNone; at = records_[at].next) {
+    records_[at].ended = reason;
+  }
   for (std::uint32_t& bucket : side.asked) {
     while (bucket != kNone) {
       Record& r = records_[bucket];

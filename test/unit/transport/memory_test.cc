@@ -758,6 +758,29 @@ TEST(Requester, T27_AFlushIsCompleteWithAllBeforeIt) {
   EXPECT_EQ(h.sent.size(), bytes);  // nothing on the wire for it
 }
 
+TEST(Requester, T27_AnyNumberOfFlushesWait) {
+  Harness h;
+  h.accept();
+  const Bytes data = row(8);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    if (i % 2 == 0) h.post(put(data, 8 * i, kSilent));
+    ASSERT_EQ(h.post({.kind = Kind::kFlush, .context = i}), Posted::kTaken) << i;
+  }
+  const auto contexts = [&] {
+    std::vector<std::uint64_t> all;
+    for (const Completion& c : h.completions()) all.push_back(c.context);
+    return all;
+  };
+  EXPECT_TRUE(contexts().empty());
+  h.ack(1, {}, 0, 0);
+  EXPECT_EQ(contexts(), (std::vector<std::uint64_t>{0, 1}));
+  h.ack(16, {}, 15, 0);
+  h.ack(17, {}, 16, 0);  // what had waited shared a packet
+  EXPECT_EQ(contexts().size(), 38u);
+  EXPECT_EQ(h.post({.kind = Kind::kFlush}), Posted::kTaken);
+  EXPECT_EQ(contexts().size(), 1u);  // nothing is before it
+}
+
 TEST(Requester, WhatMayWaitDoesForPackDelayAtMost) {
   Harness h;
   h.accept();

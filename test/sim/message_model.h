@@ -53,6 +53,7 @@ class MessageModel {
   /// Posts one; false: there was no room.
   bool post(std::uint32_t from, std::uint32_t to, ConnectionHandle connection,
             Operations& operations, Time now) {
+    if (random_.chance(60'000)) take_back_one(from, operations, now);
     const std::uint64_t id = messages_.size();
     Message& m = messages_.emplace_back();
     m.from = from;
@@ -170,6 +171,7 @@ class MessageModel {
     require(!m.delivered, "a message received twice");
     require(!m.taken_back, "a message received that was taken back");
     m.delivered = true;
+    if (m.ended) ++kinds_["message received after its connection"];
     check_contents(m, r, got);
     check_order(got.imm, m, got.context);
     ++kinds_["message received"];
@@ -184,7 +186,7 @@ class MessageModel {
     node.open = node.waiting = 0;
     node.any_tag = node.any_plain = false;
     for (Message& m : messages_) {
-      if (m.from == n) m.done = true;
+      if (m.from == n) m.done = m.ended = true;
     }
   }
   void connection_ended(std::uint32_t from, ConnectionHandle connection) {
@@ -214,6 +216,15 @@ class MessageModel {
   }
 
  private:
+  /// The oldest that its sender still waits for: it has left, perhaps, and met a receive, perhaps.
+  void take_back_one(std::uint32_t from, Operations& operations, Time now) {
+    std::uint64_t& id = nodes_[from].oldest_open;
+    while (id < messages_.size() && (messages_[id].from != from || messages_[id].done)) ++id;
+    if (id == messages_.size()) return;
+    if (operations.cancel(messages_[id].connection, kMessage | id, now))
+      ++kinds_["send to be taken back"];
+  }
+
   struct Message {
     std::uint32_t from = 0, to = 0, life = 0;
     ConnectionHandle connection;
@@ -221,7 +232,7 @@ class MessageModel {
     bool tagged = false, confirm = false;
     std::uint64_t tag = 0;
     bool done = false, executed = false, taken_back = false, delivered = false, cut = false;
-    bool ended = false;  ///< its connection, at the sender
+    bool ended = false;  ///< its connection, or its sender
   };
   struct Receiving {
     std::uint32_t node = 0, life = 0;
@@ -232,6 +243,7 @@ class MessageModel {
   struct Node {
     std::vector<std::uint32_t> left;  ///< to be sent, to each
     std::uint32_t open = 0, waiting = 0, life = 0;
+    std::uint64_t oldest_open = 0;  ///< no message before it is open
     bool any_tag = false, any_plain = false;
   };
   /// Messages that meet receives in their order.

@@ -707,7 +707,9 @@ class World {
         if (c != nullptr) {
           const SendFlow& out = c->sending(Flow::kRequest);
           const SendFlow& back = c->sending(Flow::kResponse);
-          text += std::string(" (") + name(c->state()) + ", incomplete " +
+          text += std::string(" (") + name(c->state()) + " as " + std::to_string(c->id().value()) +
+                  " to " + std::to_string(c->peer_id().value()) + ", begun " +
+                  std::to_string(s.begun) + ", lost " + std::to_string(s.lost) + ", incomplete " +
                   std::to_string(nodes_[a].operations->incomplete(s.connection)) + ", unpassed " +
                   std::to_string(out.next().since(out.oldest())) + " in flight " +
                   std::to_string(out.in_flight()) + ", of responses " +
@@ -757,6 +759,7 @@ constexpr std::array kRequired{"loss",
                                "message offered",
                                "message received",
                                "message that was cut",
+                               "message received after its connection",
                                "message that failed with its connection",
                                "receive that failed with its connection",
                                "receive that found no room",

@@ -83,7 +83,7 @@ def unknown(*tables):
 
 
 def self_test(report):
-    report.expect("there are 82 rules", len(RULES) == 4 + 27 + 1 + 13 + 32 + 5)
+    report.expect("there are 88 rules", len(RULES) == 4 + 27 + 1 + 13 + 38 + 5)
     text = ("TEST(Link, L13_DeliversInOrder) {}\n// Rules: L18a N7\nTEST_F(Node, Routes) {}\n"
             "RC_GTEST_PROP(Seq, L10_Wraps, (int n)) {}\n")
     found = tests_of("x.cc", text)

@@ -1,6 +1,7 @@
 #include "transport/message_receiver.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "transport/memory_access.h"
 
@@ -36,16 +37,6 @@ std::uint32_t MessageReceiver::begin(const Connection& connection) {
   return records_.begin(connection.index());
 }
 
-/// Messages whose connection has ended, of one node.
-std::uint32_t MessageReceiver::outliving(NodeId node) const {
-  std::uint32_t count = 0;
-  for (std::uint32_t i = 0; i < records_.size(); ++i) {
-    const Message& m = records_[i];
-    if (m.kind != Message::Kind::kFree && m.outlives && m.peer.node == node) ++count;
-  }
-  return count;
-}
-
 void MessageReceiver::ended(const Connection& connection, Time now) {
   Side& side = sides_[connection.index()];
   if (!side.begun) return;
@@ -53,13 +44,10 @@ void MessageReceiver::ended(const Connection& connection, Time now) {
   side.due_first = side.due_last = kNone;
   side.begun = false;
   if (records_.used(connection.index()) != 0) {
-    // No node leaves more behind than one connection of it might have.
-    const std::uint32_t left = outliving(connection.peer().node);
-    std::uint32_t may_outlive = records_.share() - std::min(left, records_.share());
     for (std::uint32_t i = 0; i < records_.size(); ++i) {
       const Message& m = records_[i];
       const bool its = m.kind != Message::Kind::kFree && m.connection == side.handle;
-      if (its) end_message(i, reason, may_outlive, now);
+      if (its) end_message(i, reason, now);
     }
   }
   for (std::uint32_t r; (r = matching_.find_receive_from(side.handle)) != kNone;) {
@@ -76,13 +64,9 @@ void MessageReceiver::ended(const Connection& connection, Time now) {
 }
 
 /// T10: what is whole, and so complete for the peer, is not lost with the connection.
-void MessageReceiver::end_message(std::uint32_t message, EndReason reason,
-                                  std::uint32_t& may_outlive, Time now) {
+void MessageReceiver::end_message(std::uint32_t message, EndReason reason, Time now) {
   Message& m = records_[message];
-  const bool whole =
-      m.kind == Message::Kind::kWriteImm || (by_itself(m) && m.waits && m.got == m.total);
-  if (whole && (may_outlive != 0 || m.kind == Message::Kind::kWriteImm)) {
-    may_outlive -= std::min<std::uint32_t>(may_outlive, 1);
+  if (m.kind == Message::Kind::kWriteImm || (by_itself(m) && m.waits && m.got == m.total)) {
     records_.detach(message);
     return;
   }
@@ -124,6 +108,7 @@ Executed MessageReceiver::on_send(const Connection& connection, const Operation&
                                   Time now) {
   const std::uint32_t index = records_.take(connection.index());
   if (index == kNone) return Executed::kBroken;
+  lend(now);
   Message& m = start(connection, index, o);
   m.kind = o.has(kOffer) ? Message::Kind::kOffered : Message::Kind::kEager;
   m.tagged = o.has(kTag);
@@ -186,7 +171,8 @@ Executed MessageReceiver::on_data(const Connection& connection, const Operation&
   if (end > m.total) return Executed::kBroken;
   if (o.has(kWanted)) {
     const std::uint64_t sum = std::uint64_t{m.got} + o.data.size();
-    if (by_itself(m) || end > m.wanted || sum > m.wanted) return Executed::kBroken;
+    // Nothing is wanted before the WANT has left.
+    if (by_itself(m) || m.want_due || end > m.wanted || sum > m.wanted) return Executed::kBroken;
     store(m, o.data, o.at);
     if (m.got == m.wanted) finish(index, now);
     return Executed::kAll;
@@ -212,6 +198,7 @@ void MessageReceiver::on_cancel(const Connection& connection, const Operation& o
 void MessageReceiver::on_imm(const Connection& connection, const Operation& o, Status status,
                              Time now) {
   const std::uint32_t index = records_.take(connection.index());
+  lend(now);
   Message& m = start(connection, index, o);
   m.kind = Message::Kind::kWriteImm;
   if (status != Status::kOk) {
@@ -228,7 +215,7 @@ bool MessageReceiver::look_at_early(const Connection& connection, const Operatio
   Message& m = records_[index];
   const std::uint64_t end = std::uint64_t{o.at} + o.data.size();
   const std::uint64_t sum = std::uint64_t{m.got} + m.early + o.data.size();
-  if (m.done_due || m.wanted == 0 || end > m.wanted || sum > m.wanted) return false;
+  if (m.done_due || m.want_due || m.wanted == 0 || end > m.wanted || sum > m.wanted) return false;
   m.early += static_cast<std::uint32_t>(o.data.size());
   return true;
 }
@@ -260,8 +247,10 @@ void MessageReceiver::finish(std::uint32_t message, Time now) {
   }
 }
 
+/// A message has one answer due at a time: it would be in the list twice.
 void MessageReceiver::answer(std::uint32_t message) {
   Message& m = records_[message];
+  assert(m.want_due != m.done_due);
   Side& side = sides_[m.connection.index];
   m.next = kNone;
   (side.due_first == kNone ? side.due_first : records_[side.due_last].next) = message;
@@ -280,7 +269,8 @@ bool MessageReceiver::take_answer(std::uint32_t connection, std::size_t room, Op
   }
   const std::uint32_t index = side.due_first;
   Message& m = records_[index];
-  o.opcode = m.want_due ? Opcode::kWant : Opcode::kDone;
+  const bool done = !m.want_due;
+  o.opcode = done ? Opcode::kDone : Opcode::kWant;
   if (head_size(o) > room) return false;
   o.id = m.id.value();
   o.limit = m.wanted;
@@ -288,7 +278,7 @@ bool MessageReceiver::take_answer(std::uint32_t connection, std::size_t room, Op
   side.due_first = m.next;
   if (side.due_first == kNone) side.due_last = kNone;
   m.want_due = false;
-  if (m.done_due) release(index, now);
+  if (done) release(index, now);
   return true;
 }
 

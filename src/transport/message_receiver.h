@@ -95,8 +95,7 @@ class MessageReceiver {
   void release(std::uint32_t message, Time now);
   void lend(Time now);
   void wake(std::uint32_t connection, Time now);
-  void end_message(std::uint32_t message, EndReason reason, std::uint32_t& may_outlive, Time now);
-  std::uint32_t outliving(NodeId node) const;
+  void end_message(std::uint32_t message, EndReason reason, Time now);
 
   Transport& transport_;
   MessageRecords records_;

@@ -35,9 +35,10 @@ std::uint32_t MessageRecords::begin(std::uint32_t connection, MessageId first) {
   Side& side = sides_[connection];
   side.next = first;
   side.told = granted(side);
+  side.opened = side.told.since(first);
   side.begun = true;
   want_more(connection);
-  return side.told.since(first);
+  return side.opened;
 }
 
 void MessageRecords::end(std::uint32_t connection) {
@@ -125,7 +126,7 @@ bool MessageRecords::credit_due(std::uint32_t connection) const {
   const Side& side = sides_[connection];
   if (!side.begun) return false;
   const std::uint64_t moved = granted(side).since(side.told);
-  return moved != 0 && (4 * moved >= share_ || side.told == side.next);
+  return moved != 0 && (4 * moved >= side.opened || side.told == side.next);
 }
 
 MessageId MessageRecords::tell(std::uint32_t connection) {

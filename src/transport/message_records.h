@@ -100,10 +100,11 @@ class MessageRecords {
 
  private:
   struct Side {
-    MessageId next{};        ///< number of the next message
-    MessageId told{};        ///< the limit that the peer knows
-    std::uint32_t used = 0;  ///< records in use
-    std::uint32_t lent = 0;  ///< beyond its share
+    MessageId next{};          ///< number of the next message
+    MessageId told{};          ///< the limit that the peer knows
+    std::uint32_t opened = 0;  ///< messages that OPEN told
+    std::uint32_t used = 0;    ///< records in use
+    std::uint32_t lent = 0;    ///< beyond its share
     bool begun = false;
     bool queued = false;               ///< in wanting_
     std::vector<std::uint32_t> by_id;  ///< heads of chains

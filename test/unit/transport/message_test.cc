@@ -469,6 +469,20 @@ TEST(Receiving, T15_WantedDataIsStoredOnArrivalOnlyIfAllOfItIsAsItShouldBe) {
   EXPECT_TRUE(closed_for_protocol(h));
 }
 
+// In one DATA with the SEND there can be no answer to a WANT, whatever its receive would take.
+TEST(Receiving, T16_DataThatComesBeforeItWasWantedEndsTheConnection) {
+  for (const unsigned more : {0U, kCompleteFlag}) {
+    Harness h;
+    h.accept();
+    Bytes a(4), b(4);
+    post_receive(h, a, 1);
+    post_receive(h, b, 2);
+    h.request(join({offer(4, more), wanted(0, 0, row(4)), offer(4)}));
+    EXPECT_TRUE(closed_for_protocol(h)) << more;
+    EXPECT_EQ(a, Bytes(4)) << "nothing of it is stored";
+  }
+}
+
 TEST(Receiving, T36_CancelRemovesWhatHasMetNoReceive) {
   Harness h;
   h.accept();
@@ -693,6 +707,38 @@ TEST(Receiving, T33_WhatOutlivesAConnectionKeepsItsRecord) {
   post_receive(h, a, 1);  // an old one is met first, and its record comes free
   EXPECT_EQ(h.responses(), credit(2));
   EXPECT_EQ(received(h).size(), 1u);
+}
+
+/// A share of one record for each connection; as many are lent.
+Limits scarce(const Settings& settings) {
+  Limits limits = base_limits();
+  limits.message_records = 2 * settings.connections;
+  return limits;
+}
+
+TEST(Receiving, T33_SpareRecordsAreLentToOneThatIsAlone) {
+  const Settings settings = with_messages(64);
+  Harness h(settings, scarce(settings));
+  h.accept();
+  for (std::uint32_t n = 1; n <= 3; ++n) {
+    h.sent.clear();
+    h.request(send(0, row(4)));  // there is no receive for it
+    EXPECT_EQ(h.responses(), credit(n + 1));
+  }
+}
+
+TEST(Receiving, T27_NothingThatIsWholeIsLostWithItsConnection) {
+  const Settings settings = with_messages(64);
+  Harness h(settings, scarce(settings));
+  h.accept();
+  for (unsigned n = 0; n < 3; ++n) h.request(send(0, row(4, n)));
+  h.close(1);
+  for (unsigned n = 0; n < 3; ++n) {
+    Bytes a(4);
+    post_receive(h, a, n);
+    ASSERT_EQ(received(h).size(), 1u) << n;
+    EXPECT_EQ(a, row(4, n));
+  }
 }
 
 // ---- sending ----

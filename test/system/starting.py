@@ -21,7 +21,7 @@ BAD = (
     ("capacities over L6's sum", "textproto", "node: 1\ndefaults { capacity: 5000 }\n" + PORT + "}\n", 2,
      ("defaults.capacity", "40000", "32767")),
     ("a port without a device", "textproto", "node: 1\nports { port: 0 }\n", 2, ("ports[0]", "device")),
-    ("a gap in the numbers", "textproto", "node: 1\nslots { port: 1 node: 2 }\n", 2, ("0",)),
+    ("a number too large", "textproto", "node: 1\nslots { port: 256 node: 2 }\n", 2, ("slots[0].port", "256", "0..255")),
     ("a number twice", "textproto", "node: 1\nslots { port: 0 node: 2 }\nslots { port: 0 node: 3 }\n", 3, ("slots[1]",)),
     ("one interface twice", "textproto", "node: 1\n" + PORT + "}\n" + PORT.replace("port: 0", "port: 1") + "}\n", 3,
      ("ports[1]", "p0")),

@@ -260,7 +260,7 @@ void Daemon::Impl::make_target(std::size_t buffers) {
       [this](std::size_t worker) { return target_->busy(worker); },
       [this] { return target_->stuck(); },
       [this](const std::vector<PortId>& ports) { target_->ports_changed(ports); },
-      [this](PortId port) { event_log_.forget(port); },
+      [this](PortId port) { event_log_.forget(port, host_->untold(port)); },
       [this](PortId port) { server_->end_slot(port); }, [this] { rearm(); }, buffers});
   target_ = std::make_unique<NodeTarget>(
       NodeTarget::Parts{plan_, version_, *host_, *media_, clock_, [this] { return all_pools(); },

@@ -36,23 +36,28 @@ void EventLog::untold(PortId port, std::uint64_t count) {
   untold_[port.value()] = count;
 }
 
-void EventLog::forget(PortId port) {
+void EventLog::forget(PortId port, std::uint64_t count) {
   const std::size_t p = port.value();
+  untold(port, count);
+  if (untold_[p] != untold_said_[p]) say_untold(p);
   if (held_[p]) write(last_held_[p], limits_[p].take_suppressed() - 1);
   held_[p] = false;
   limits_[p] = LogLimit(kBurst, kInterval);
-  untold_said_[p] = untold_[p];
+}
+
+void EventLog::say_untold(std::size_t port) {
+  log_.warning("link changes too often to tell each; mtctl show links tells how it is",
+               {{"port", plan_.ports[port].name},
+                {"number", port},
+                {"left_out", untold_[port] - untold_said_[port]}});
+  untold_said_[port] = untold_[port];
 }
 
 void EventLog::flush(Time now) {
   for (std::size_t port = 0; port < limits_.size(); ++port) {
     if (untold_[port] != untold_said_[port] && limits_[port].open(now)) {
       limits_[port].allow(now);
-      log_.warning("link changes too often to tell each; mtctl show links tells how it is",
-                   {{"port", plan_.ports[port].name},
-                    {"number", port},
-                    {"left_out", untold_[port] - untold_said_[port]}});
-      untold_said_[port] = untold_[port];
+      say_untold(port);
     }
     if (!held_[port] || !limits_[port].open(now)) continue;
     limits_[port].allow(now);

@@ -18,8 +18,9 @@ class EventLog {
   void link(const Event& event);
   /// The link of `port` has changed `count` times in all without an event about it.
   void untold(PortId port, std::uint64_t count);
-  /// The port goes, its number and name with it: what was held back is told now.
-  void forget(PortId port);
+  /// The port goes, its number and name with it: what was held back is told now. `count` as for
+  /// untold().
+  void forget(PortId port, std::uint64_t count);
   /// Tells of ports whose lines were held back and that are quiet now. About once a second.
   void flush(Time now);
 
@@ -27,6 +28,7 @@ class EventLog {
   static constexpr std::uint32_t kBurst = 10;
 
   void write(const Event& event, std::uint64_t suppressed);
+  void say_untold(std::size_t port);
 
   const Plan& plan_;
   Log& log_;

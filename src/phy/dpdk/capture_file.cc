@@ -29,6 +29,11 @@ Error cannot_be_made(const std::string& path) {
 }  // namespace
 
 Result<void> readable_capture(const std::string& path) {
+  // Opening a pipe would wait for a writer, and reading it take away what is for the port.
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return Error{"capture file " + path +
+                 " cannot be read: it is no file; name a file in the format of tcpdump"};
   char why[PCAP_ERRBUF_SIZE] = "";
   const std::unique_ptr<pcap_t, void (*)(pcap_t*)> capture(pcap_open_offline(path.c_str(), why),
                                                            pcap_close);

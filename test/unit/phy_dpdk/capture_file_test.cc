@@ -1,6 +1,7 @@
 #include "phy/dpdk/capture_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -45,6 +46,15 @@ TEST_F(CaptureFile, WhatCannotBeReadIsNamed) {
   expect_in("cannot be read", said(readable_capture(directory_.string())));
   expect_in("no Ethernet frames but those of link type 113",
             said(readable_capture(write("cooked", head(113)))));
+}
+
+// Neither waits for a writer.
+TEST_F(CaptureFile, APipeOrDirectoryIsNotRead) {
+  const std::string pipe = (directory_ / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  expect_in("capture file " + pipe + " cannot be read: it is no file",
+            said(readable_capture(pipe)));
+  expect_in("cannot be read: it is no file", said(readable_capture(directory_.string())));
 }
 
 TEST_F(CaptureFile, NothingIsOverwrittenByAccident) {

@@ -45,7 +45,7 @@ class LoopOwner {
 /// pulled, by turns, for every port whose link wants to send, as far as the port has room and its
 /// pacer lets it. A frame that waits for its pacer is no reason to poll: next_deadline() tells
 /// until when. While there is work, a port from which nothing has come for a while is looked at in
-/// each fourth pass only, if its medium loses nothing meanwhile: many ports at rest cost those at
+/// each eighth pass only, if its medium loses nothing meanwhile: many ports at rest cost those at
 /// work little.
 class ShardLoop {
  public:
@@ -53,7 +53,7 @@ class ShardLoop {
   static constexpr unsigned kPullBudget = 64;  ///< frames pulled for a port in a pass
   static constexpr unsigned kRingBudget = 64;  ///< buffers taken from a ring in a pass
   static constexpr unsigned kRestAfter = 64;   ///< passes in a row in which nothing came in
-  static constexpr unsigned kRestFor = 4;      ///< then looked at once in so many passes
+  static constexpr unsigned kRestFor = 8;      ///< then looked at once in so many passes
 
   /// `shard` and `owner` (may be nullptr) outlive the loop.
   explicit ShardLoop(network::Shard& shard, LoopOwner* owner = nullptr);

@@ -36,13 +36,14 @@ void Mailbox::post(Run run, Done done) {
   push(posted_, new Command{std::move(run), std::move(done)});
 }
 
-bool Mailbox::run_all(Time now) {
+bool Mailbox::run_all(Time now, const Done& told) {
   Command* list = take_in_order(posted_);
   if (list == nullptr) return false;
   while (list != nullptr) {
     Command* command = std::exchange(list, list->next);
     command->run(now);
     push(done_, command);
+    if (told) told();
   }
   return true;
 }

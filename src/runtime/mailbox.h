@@ -25,8 +25,10 @@ class Mailbox {
   void post(Run run, Done done);
   /// Whether something waits for the worker: one relaxed load.
   bool pending() const { return posted_.load(std::memory_order_relaxed) != nullptr; }
-  /// The worker: runs what waits, in the order of posting; false if nothing did.
-  bool run_all(Time now);
+  /// The worker: runs what waits, in the order of posting; false if nothing did. `told` (may be
+  /// empty) is called as soon as a completion waits for collect(), so that a command which does not
+  /// return keeps none of those before it back.
+  bool run_all(Time now, const Done& told = {});
   /// The asking side (one thread): calls the completions of what was run, in order.
   void collect();
 

@@ -34,10 +34,6 @@ void Worker::measure(bool on) {
   measuring_ = on;
 }
 
-void Worker::run_commands(Time now) {
-  if (mailbox_.run_all(now) && notify_) notify_();
-}
-
 void Worker::run() {
   prctl(PR_SET_TIMERSLACK, kTimerSlackNanos);
   if (gate_ != nullptr) gate_->awake();
@@ -46,7 +42,7 @@ void Worker::run() {
     const Time now = clock_.at(ticks);
     if (gate_ != nullptr) gate_->enter();
     const bool commanded = mailbox_.pending();
-    if (commanded) run_commands(now);
+    if (commanded) mailbox_.run_all(now, notify_);
     const bool busy = pass(now, ticks) || commanded;
     counters_.loops.add();
 
@@ -60,7 +56,7 @@ void Worker::run() {
     }
   }
   if (gate_ != nullptr) gate_->enter();
-  run_commands(clock_.at(ticks));
+  mailbox_.run_all(clock_.at(ticks), notify_);
   if (gate_ != nullptr) gate_->rest();
 }
 

@@ -56,7 +56,8 @@ class Worker {
   void post(Mailbox::Run run, Mailbox::Done done = {});
   /// Calls completions; the one thread that cares for them.
   void collect() { mailbox_.collect(); }
-  /// Told on the worker's thread when completions wait for collect(). Set before run().
+  /// Told on the worker's thread when completions wait for collect(), of each command. Set before
+  /// run().
   void on_done(std::function<void()> notify) { notify_ = std::move(notify); }
   /// Wakes it if it sleeps: something was left in a ring. Any thread.
   void ring() { sleeper_.ring(); }
@@ -75,7 +76,6 @@ class Worker {
   bool pass(Time now, std::uint64_t began) {
     return measuring_ ? loop_.measured_pass(now, ticks_, began) : loop_.pass(now);
   }
-  void run_commands(Time now);
   void sleep(Duration longest);
 
   ShardLoop& loop_;

@@ -66,6 +66,18 @@ TEST_F(Alone, RunsCommandsOnItsThreadAndCompletionsOnTheAskers) {
   EXPECT_EQ(done_on, std::this_thread::get_id());
 }
 
+// One that does not return for long, as in a device's call, keeps no completion of others back.
+TEST_F(Alone, TellsOfACommandBeforeItBeginsTheNext) {
+  int told = 0, told_before = 0;
+  worker.on_done([&] { ++told; });
+  worker.post([](Time) {});
+  worker.post([&](Time) { told_before = told; });
+  worker.stop();
+  worker.run();
+  EXPECT_EQ(told_before, 1);
+  EXPECT_EQ(told, 2);
+}
+
 // With an hour's sleep the test would hang if a post did not wake it.
 TEST_F(Alone, IsWokenByAPostWheneverItSleeps) {
   start();

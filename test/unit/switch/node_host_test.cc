@@ -605,11 +605,11 @@ TEST_P(NodeHostOf, TellsOfLinksThatChangeAndMeasuresNoRerouteWithoutOne) {
 
 // A peer that says CLOSE and INIT again and again, while the control thread is elsewhere.
 TEST_P(NodeHostOf, ALinkThatKeepsChangingTakesNoPlaceOfOthersEvents) {
+  const auto began = std::chrono::steady_clock::now();
   SwitchAndEndpoints fabric(GetParam());
   fabric.come_up();
   fabric.busy_elsewhere = true;
-  constexpr std::uint64_t kCycles = ShardHost::kEvents;
-  const auto began = std::chrono::steady_clock::now();
+  constexpr std::uint64_t kCycles = 100;
   for (std::uint64_t i = 0; i < kCycles; ++i) {
     fabric.on_endpoint(1, [](TestNode& n, Time now) {
       n.shard.disable(kPort0, now);
@@ -622,23 +622,26 @@ TEST_P(NodeHostOf, ALinkThatKeepsChangingTakesNoPlaceOfOthersEvents) {
   while (fabric.host->node().board()[second].longest[0] > 0) std::this_thread::yield();
   fabric.busy_elsewhere = false;
   const auto told = [&](PortId port) {
-    return static_cast<std::uint64_t>(std::count_if(
-        fabric.events.begin(), fabric.events.end(),
-        [&](const Event& e) { return e.port == port && e.before == link::State::kUp; }));
+    return static_cast<std::uint64_t>(
+        std::count_if(fabric.events.begin(), fabric.events.end(),
+                      [&](const Event& e) { return e.port == port; }));
   };
-  fabric.until([&] { return told(second) == 1; });
+  fabric.until([&] {
+    return std::any_of(fabric.events.begin(), fabric.events.end(), [&](const Event& e) {
+      return e.port == second && e.before == link::State::kUp;
+    });
+  });
   while (fabric.dispatch()) {
   }
-  // So many seconds of what may be told fill the ring, and then it is no fast peer's doing.
-  if (std::chrono::steady_clock::now() - began >
-      std::chrono::seconds(ShardHost::kEvents / ShardHost::kLinkEvents / 2)) {
-    GTEST_SKIP() << "this machine is too slow to change a link often";
-  }
+  const auto seconds = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began)
+          .count());
+  EXPECT_LE(told(kPort0), ShardHost::kLinkEvents * (seconds + 1));
+  // Each cycle leaves UP and comes back to it.
+  EXPECT_GE(told(kPort0) + fabric.host->untold(kPort0), 2 * kCycles);
+  EXPECT_EQ(fabric.host->untold(second), 0u);
   for (std::size_t w = 0; w < fabric.host->workers(); ++w)
     EXPECT_EQ(fabric.host->host(w).events_lost(), 0u);
-  EXPECT_LT(told(kPort0), kCycles);
-  EXPECT_GT(fabric.host->untold(kPort0), 0u);
-  EXPECT_EQ(fabric.host->untold(second), 0u);
 }
 
 // L8: a disabled link tells its peer so.

@@ -153,7 +153,7 @@ MemifPort::Piece MemifPort::in_piece(std::uint16_t index) const {
   return {region.base + from.offset, from.length, more};
 }
 
-void MemifPort::prefetch(std::uint16_t index) const {
+void MemifPort::prefetch_piece(std::uint16_t index) const {
   const Piece piece = in_piece(index);
   if (piece.base == nullptr) return;
   __builtin_prefetch(piece.base);
@@ -201,7 +201,7 @@ MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, B
     fail(MemifBreak::kIndex);
     return 0;
   }
-  for (unsigned i = 0; i < std::min(available, kAhead); ++i) prefetch(sum(in_.next, i));
+  for (unsigned i = 0; i < std::min(available, kAhead); ++i) prefetch_piece(sum(in_.next, i));
   // A frame takes a descriptor at least.
   const std::size_t buffers =
       pool_.take_burst(out.first(std::min<std::size_t>(out.size(), available)));
@@ -210,7 +210,7 @@ MemifPort::Taken MemifPort::take(std::uint16_t available, std::uint16_t& used, B
   const std::uint16_t first = in_.next;
   // Dropped ones count as well: a burst is no longer for what a peer writes.
   for (std::size_t n = 0; n < out.size() && available > 0 && count < buffers; ++n) {
-    if (available > kAhead) prefetch(sum(in_.next, kAhead));
+    if (available > kAhead) prefetch_piece(sum(in_.next, kAhead));
     std::uint16_t used = 0;
     const Taken taken = take(available, used, out[count]);
     if (taken == Taken::kStopped) break;

@@ -95,7 +95,7 @@ class MemifPort final : public Port {
   std::uint16_t in_index() const;
   Piece in_piece(std::uint16_t index) const;
   Piece out_piece(std::uint16_t index, MemifDescriptor& descriptor) const;
-  void prefetch(std::uint16_t index) const;
+  void prefetch_piece(std::uint16_t index) const;
   Taken take(std::uint16_t available, std::uint16_t& used, Buffer* frame);
   void release();
   bool refresh_free();

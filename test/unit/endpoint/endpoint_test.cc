@@ -56,8 +56,9 @@ class Pair : public testing::Test {
     const Time until = a->clock().now() + 20s;
     while (!done()) {
       if (a->clock().now() > until) return false;
-      const bool moved = a->progress() | b->progress();
-      if (!moved) a->wait(1ms);
+      const bool a_moved = a->progress();
+      const bool b_moved = b->progress();
+      if (!a_moved && !b_moved) a->wait(1ms);
     }
     return true;
   }

@@ -9,10 +9,10 @@ namespace {
 
 TEST(Arrivals, EachNumberOnceWhateverTheOrder) {
   Arrivals a;
-  for (const std::uint64_t n : {0, 2, 1, 5}) {
+  for (const std::uint64_t n : {0u, 2u, 1u, 5u}) {
     EXPECT_EQ(a.add(n), Arrivals::What::kNew) << n;
   }
-  for (const std::uint64_t n : {0, 1, 2, 5}) {
+  for (const std::uint64_t n : {0u, 1u, 2u, 5u}) {
     EXPECT_EQ(a.add(n), Arrivals::What::kCopy) << n;
   }
   EXPECT_EQ(a.add(3), Arrivals::What::kNew);

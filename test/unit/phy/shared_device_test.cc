@@ -189,7 +189,7 @@ TEST_F(SharedDeviceOf, P3_FramesLeaveWithTheTag) {
 TEST_F(SharedDeviceOf, P4_PaddingTo60CountsTheTag) {
   share({vlan(9)});
   // 14 + 16 + 26 + 4 is 60, and one byte less is padded to it.
-  for (const std::size_t length : {16, 25, 26, 27}) {
+  for (const std::size_t length : {16u, 25u, 26u, 27u}) {
     const OutFrame out(length, 1);
     ASSERT_TRUE(device_->port(0).send(out.frame));
   }

@@ -341,7 +341,7 @@ int times_stuck(const Network& network) {
 TEST(FindDeadlock, N10_WhatIsRefusedGetsStuckAndWhatIsTakenDoesNot) {
   EXPECT_GT(times_stuck(broken_ring(5, 1)), 0);
   for (const Shape shape : {Shape::kLine, Shape::kStar, Shape::kRing, Shape::kFullMesh}) {
-    for (const std::size_t switches : {3, 4, 5, 8}) {
+    for (const std::size_t switches : {3u, 4u, 5u, 8u}) {
       EXPECT_EQ(times_stuck(*make_network(make_fabric(shape, switches, 1), 1)), 0)
           << static_cast<int>(shape) << " " << switches;
     }

@@ -3,6 +3,7 @@
 
 usage: run_tests.py --build DIR --tally FILE --label TEXT [--suite S]... [--name REGEX]
                     [--multiplier N] [--processes N]
+       run_tests.py --build DIR --build-only [--suite S]... [--name REGEX] [--processes N]
 
 A test belongs if it is in one of the suites, or its name matches. GoogleTest's programs are counted
 by their own XML; a program that prints 'N passed, N failed' by that; any other as one. A program that
@@ -125,15 +126,20 @@ def run(build, tests, multiplier, processes):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
-    parser.add_argument("--tally", required=True)
-    parser.add_argument("--label", required=True)
+    parser.add_argument("--build-only", action="store_true")
+    parser.add_argument("--tally")
+    parser.add_argument("--label")
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--name", default="")
     parser.add_argument("--multiplier", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
+    if not options.build_only and not (options.tally and options.label):
+        parser.error("--tally and --label are needed, unless --build-only is given")
     began = time.monotonic()
     tests = select(options.build, options.suite, options.name)
+    if options.build_only:
+        sys.exit(make(options.build, tests, options.processes))
     if not tests:
         counted = 0, 1, 0, [f"there is no test in {' '.join(options.suite)} {options.name}".rstrip()]
     elif make(options.build, tests, options.processes) != 0:

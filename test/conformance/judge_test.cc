@@ -196,7 +196,7 @@ void judge_runs(const Case& how, std::uint64_t pairs, std::uint64_t fabrics) {
   EXPECT_GT(frames, (pairs + fabrics) * 10) << "hardly anything was judged";
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MTL_SANITIZED
 constexpr std::uint64_t kSlower = 20;  // what they look for each run does alike
 #else
 constexpr std::uint64_t kSlower = 1;

@@ -69,8 +69,8 @@ def applied(text, mutation):
 class Worker:
     """A scratch copy of the tree with a build directory."""
 
-    def __init__(self, source, scratch):
-        self.source, self.dir, self.build = source, scratch / "tree", scratch / "build"
+    def __init__(self, source, scratch, jobs):
+        self.source, self.dir, self.build, self.jobs = source, scratch / "tree", scratch / "build", jobs
         self.programs = {}
 
     def log(self, *command, cwd=None, timeout=None, env=None):
@@ -120,7 +120,7 @@ class Worker:
 
     def make(self, executables):
         targets = [str(self.programs[e][0].relative_to(self.build)) for e in sorted(executables)]
-        return self.log("ninja", "-C", str(self.build), "-j", "1", *targets)
+        return self.log("ninja", "-C", str(self.build), "-j", str(self.jobs), *targets)
 
     def test(self, executable, pattern, *more):
         path, env, workdir = self.programs[executable]
@@ -165,7 +165,10 @@ class Worker:
 
 def run(source, scratch, mutations, workers, report):
     """Judges the mutations; `report` counts."""
-    team = [Worker(source, scratch / f"worker{i}") for i in range(max(1, min(workers, len(mutations))))]
+    # Each worker builds all the tests first: that pays where it has many mutations.
+    workers = max(1, min(workers, len(mutations) // 16))
+    jobs = max(1, (os.cpu_count() or 1) // workers)
+    team = [Worker(source, scratch / f"worker{i}", jobs) for i in range(workers)]
     pairs = sorted({pair for m in mutations for pair in m["tests"].items()})
     executables = {executable for executable, _ in pairs}
     print(f"preparing {len(team)} scratch trees and {len(executables)} test programs", flush=True)

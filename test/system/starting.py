@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """What is missing or wrong is named before anything starts, and nothing is left behind."""
 
+import os
+import re
+
 import cases
 import lab as labs
+from cases import wait_until
 
 # (what is wrong, file ending, text, line or None, what the message names)
 PORT = 'ports { port: 0 af_packet { interface: "p0" } '
@@ -122,6 +126,42 @@ class Starting(OneCable):
         done = labs.run([self.lab.program("mtctl"), "-s", path, "show", "node"], check=False)
         self.assertEqual(1, done.returncode)
         self.assertIn(str(path), done.stderr)
+
+
+class Streams(cases.LabCase):
+    """Standard streams that cannot be written to, or are not there."""
+
+    def shell(self, command, *arguments):
+        return labs.run(["sh", "-c", command, "sh", *map(str, arguments)], check=False)
+
+    def test_what_nobody_could_read_is_no_success(self):
+        self.lab.netns("sw")
+        switch = self.lab.switch("s", labs.node(1, labs.slot(0, 11)), ns="sw").start()
+        mtctl = [self.lab.program("mtctl"), "-s", switch.socket]
+        for argv in ([*mtctl, "show", "ports"], [*mtctl, "-j", "show", "node"], [*mtctl, "stats", "--check"],
+                     [*mtctl, "watch"], [*mtctl, "ping", 1, "-i", "1ms"], [*mtctl, "--help"],
+                     [self.lab.program("mtswitchd"), "--check", "--config", self.lab.directory / "s.textproto"],
+                     *([self.lab.program(p), "--version"] for p in ("mtctl", "mtswitchd", "mtperf", "mtreplay"))):
+            for command in ('"$@" >/dev/full', '"$@" >&-'):
+                done = self.shell(command, *argv)
+                self.assertGreater(done.returncode, 0, (command, argv))
+                self.assertIn("standard output", done.stderr, (command, argv))
+        self.assertTrue(switch.process.alive())
+        self.assertEqual([], re.findall(r"announced", switch.process.err.read_text()), "something was taken for a request")
+
+    def test_no_descriptor_of_ours_gets_the_number_of_a_stream(self):
+        switch = self.lab.switch("s", labs.node(1, labs.slot(0, 11)))
+        switch.process = self.lab.start("s", ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *switch.command()], None)
+        wait_until("it answers", lambda: switch.ctl("show", "node", check=False).returncode == 0)
+        for stream in range(3):
+            self.assertEqual("/dev/null", os.readlink(f"/proc/{switch.process.pid}/fd/{stream}"))
+        self.assertEqual(0, switch.process.stop())
+
+    def test_a_limit_of_files_sizes_ends_nobody(self):
+        switch = self.lab.switch("s", labs.node(1, labs.slot(0, 11), labs.slot(1, 12)))
+        switch.process = self.lab.start("s", ["prlimit", "--fsize=512", "--", *switch.command()], None)
+        wait_until("it answers", lambda: switch.ctl("show", "node", check=False).returncode == 0)
+        self.assertEqual(0, switch.process.stop())
 
 
 class Configuration(OneCable):

@@ -4,11 +4,17 @@
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <optional>
+#include <vector>
 
+#include "base/fd.h"
 #include "control/file/diagnose.h"
 #include "control/file/json_file.h"
 #include "control/file/text_file.h"
@@ -42,6 +48,35 @@ Result<FileFormat> format_of(const std::filesystem::path& file) {
                ".txtpb (protobuf text format) or .json"};
 }
 
+namespace {
+
+/// Path of the first text in `message`, itself at `path`, with a byte 0: the system would take it
+/// for the text's end, and use another file or socket than the one named.
+std::optional<std::string> text_with_zero(const pb::Message& message, const std::string& path) {
+  const pb::Reflection& of = *message.GetReflection();
+  std::vector<const pb::FieldDescriptor*> fields;
+  of.ListFields(message, &fields);
+  for (const pb::FieldDescriptor* field : fields) {
+    const int size = field->is_repeated() ? of.FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      std::string at = path.empty() ? field->name() : path + "." + field->name();
+      if (field->is_repeated()) at += "[" + std::to_string(i) + "]";
+      if (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING) {
+        const std::string text = field->is_repeated() ? of.GetRepeatedString(message, field, i)
+                                                      : of.GetString(message, field);
+        if (text.find('\0') != std::string::npos) return at;
+      } else if (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+        const pb::Message& inner = field->is_repeated() ? of.GetRepeatedMessage(message, field, i)
+                                                        : of.GetMessage(message, field);
+        if (auto found = text_with_zero(inner, at)) return found;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<Locations> parse_message(std::string_view text, FileFormat format, std::string file,
                                 pb::Message& message) {
   if (text.size() > kMaxMessageFile) {
@@ -54,33 +89,39 @@ Result<Locations> parse_message(std::string_view text, FileFormat format, std::s
                  ": not UTF-8; save the file as UTF-8 text"};
   }
   message.Clear();
-  return format == FileFormat::kText ? parse_text(text, std::move(file), message)
-                                     : parse_json(text, std::move(file), message);
+  auto locations = format == FileFormat::kText ? parse_text(text, std::move(file), message)
+                                               : parse_json(text, std::move(file), message);
+  if (!locations) return locations;
+  if (const auto field = text_with_zero(message, "")) {
+    return Error{locations->where(*field) + *field + " has a byte 0; leave it out"};
+  }
+  return locations;
 }
 
 namespace {
 
-Result<std::string> read_file(const std::filesystem::path& file) {
-  std::error_code ec;
-  const auto status = std::filesystem::status(file, ec);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    return Error{file.string() + ": there is no such file"};
+Result<std::string> read_file(const std::string& file) {
+  // A pipe that nobody writes to would be waited for.
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    if (errno == ENOENT) return Error{file + ": there is no such file"};
+    return Error{file + ": cannot be opened: " + std::strerror(errno)};
   }
-  if (std::filesystem::is_directory(status)) {
-    return Error{file.string() + ": is a directory; name a file in it"};
+  if (S_ISDIR(status.st_mode)) return Error{file + ": is a directory; name a file in it"};
+  if (!S_ISREG(status.st_mode)) {
+    return Error{file + ": is no file, but a pipe or a device; name a file"};
   }
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return Error{file.string() + ": cannot be opened: " + std::strerror(errno)};
   std::string text;
   std::array<char, 65536> piece;
-  // Bounded, whatever the file turns out to be (a pipe, a device, growing): one piece beyond the
-  // limit is enough for parse_message() to refuse it.
-  while (text.size() <= kMaxMessageFile && in) {
-    in.read(piece.data(), piece.size());
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  // Bounded, also if it grows: one piece beyond the limit is enough for parse_message() to refuse
+  // it.
+  while (text.size() <= kMaxMessageFile) {
+    const ssize_t read = ::read(fd.get(), piece.data(), piece.size());
+    if (read < 0) return Error{file + ": cannot be read: " + std::strerror(errno)};
+    if (read == 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(read));
   }
-  if (in.bad()) return Error{file.string() + ": cannot be read: " + std::strerror(errno)};
   return text;
 }
 
@@ -89,7 +130,7 @@ Result<std::string> read_file(const std::filesystem::path& file) {
 Result<Locations> load_message(const std::filesystem::path& file, pb::Message& message) {
   const auto format = format_of(file);
   if (!format) return format.error();
-  const auto text = read_file(file);
+  const auto text = read_file(file.string());
   if (!text) return text.error();
   return parse_message(*text, *format, file.string(), message);
 }

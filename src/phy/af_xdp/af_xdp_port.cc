@@ -410,9 +410,7 @@ void AfXdpPort::follow_interface(const InterfaceState& state) {
 
 std::string AfXdpPort::fault() const {
   const std::string& name = plan_.interface.name;
-  if (gone_)
-    return "interface " + name +
-           " is gone (deleted, renamed or moved): create it again and open the port anew";
+  if (gone_) return "interface " + name + " is gone (deleted, renamed or moved): create it again";
   const std::uint32_t limit = limit_.load(std::memory_order_relaxed);
   if (limit < plan_.max_frame)
     return "the MTU of interface " + name + " shrank to " + std::to_string(limit - kEthernet) +

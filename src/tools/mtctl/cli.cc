@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "base/ids.h"
@@ -13,6 +14,7 @@
 #include "tools/mtctl/quantity.h"
 #include "tools/mtctl/show.h"
 #include "tools/mtctl/socket_choice.h"
+#include "tools/standard_streams.h"
 
 namespace mtl::tools {
 namespace {
@@ -22,6 +24,7 @@ using Command = std::function<Result<int>(Client&, const Output&)>;
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr std::uint64_t kMostTimes = 1'000'000'000;
 constexpr std::uint32_t kDefaultPingBytes = 56;
 
 /// Everything that the command line can say, and the command that it chose.
@@ -102,7 +105,7 @@ void add_watch(CLI::App& app, Line& line) {
   add_quantity(sub, "INTERVAL", "Time between two readings, 50ms to 3600s (default 1s)", "TIME",
                parse_time, set);
   sub->add_option("-c,--count", line.updates, "End after so many tables (default: never)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, kMostTimes));
 }
 
 void add_ping(CLI::App& app, Line& line) {
@@ -116,7 +119,7 @@ void add_ping(CLI::App& app, Line& line) {
     call.set_node(n);
   })->required();
   sub->add_option("-c,--count", line.ping.count, "How many (default: until interrupted)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, kMostTimes));
   const std::function<void(std::chrono::microseconds)> set = [&line](auto time) {
     line.ping.interval = time;
   };
@@ -222,7 +225,7 @@ void add_impair(CLI::App& app, Line& line) {
   sub->add_option_function<std::uint64_t>(
          "--seed", [&impairment](std::uint64_t seed) { impairment.set_seed(seed); },
          "Seed of the faults (default 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()));
   sub->callback([&line, faults, clear] {
     const bool asked = faults->count_all() > 0;
     if (asked == (clear->count() > 0))
@@ -339,6 +342,12 @@ int fail(const Invocation& invocation, const Error& error) {
   return kFailed;
 }
 
+/// What nobody could read is no success.
+int end(const Invocation& invocation, int status) {
+  const auto fault = end_output(invocation.out);
+  return fault ? fail(invocation, Error{*fault}) : status;
+}
+
 int connect_and_run(const Line& line, const Invocation& invocation) {
   const auto path = choose_socket(line.socket, std::getenv("MTLINK_SOCKET"));
   if (!path) return fail(invocation, path.error());
@@ -347,8 +356,7 @@ int connect_and_run(const Line& line, const Invocation& invocation) {
   const Output output{invocation.out, line.json, invocation.terminal, invocation.colour};
   const auto status = line.command(*client, output);
   if (!status) return fail(invocation, status.error());
-  invocation.out.flush();
-  return *status;
+  return end(invocation, *status);
 }
 
 }  // namespace
@@ -376,7 +384,7 @@ int run(const Invocation& invocation) {
   try {
     app.parse(std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
-    return app.exit(asked, invocation.out, invocation.err);
+    return end(invocation, app.exit(asked, invocation.out, invocation.err));
   } catch (const CLI::ParseError& error) {
     return usage(invocation, explain(app, error));
   }

@@ -146,6 +146,7 @@ Result<int> watch(Client& client, std::chrono::milliseconds interval, std::uint6
                                   interval.count())
                    << rates_text(all, output.colour) << (output.terminal ? "" : "\n") << std::flush;
       }
+      if (!output.out) break;  // nobody can see any more of it
       ++shown;
     }
     before = std::move(now);
@@ -181,6 +182,7 @@ Result<int> ping(Client& client, const PingOptions& options, const Output& outpu
                               timeout_ms)
                  << std::flush;
     }
+    if (!output.out) break;  // nobody can see any more of it
   }
   if (output.json)
     print(output, {{"summary", summary.json()}});

@@ -4,8 +4,10 @@
 #include <iostream>
 
 #include "tools/mtctl/cli.h"
+#include "tools/standard_streams.h"
 
 int main(int argc, char** argv) {
+  mtl::tools::hold_standard_streams();
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   const char* no_colour = std::getenv("NO_COLOR");
   return mtl::tools::run({.arguments = {argv + 1, argv + argc},

@@ -10,6 +10,7 @@
 #include "control/file/json_object.h"
 #include "tools/mtperf/datagram_run.h"
 #include "tools/mtperf/open_endpoint.h"
+#include "tools/standard_streams.h"
 
 // mtperf: what the fabric delivers, measured from its edge. `datagram` numbers what it sends, and
 // checks that each arrives once and unaltered.
@@ -151,9 +152,7 @@ int datagram(Arguments& a) {
   return report.ok() ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   CLI::App app{"mtperf: measures what an MTLink fabric delivers"};
   app.set_version_flag("--version", std::string("mtperf ") + MTLINK_VERSION);
   app.require_subcommand(1);
@@ -171,4 +170,11 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return fail(e.what());
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  mtl::tools::hold_standard_streams();
+  return mtl::tools::end_program("mtperf", parse_and_run(argc, argv), 1);
 }

@@ -15,6 +15,7 @@
 #include "tools/mtreplay/judge_report.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/run.h"
+#include "tools/standard_streams.h"
 
 namespace mtl::tools {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "tools/mtreplay/judge.h"
 #include "tools/mtreplay/run.h"
+#include "tools/standard_streams.h"
 
 namespace {
 
@@ -68,6 +69,7 @@ CLI::App* add_judge(CLI::App& app, JudgeOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mtl::tools::hold_standard_streams();
   CLI::App app{"mtreplay: proves that an implementation of MTLink keeps the protocol"};
   app.set_version_flag("--version", std::string("mtreplay ") + MTLINK_VERSION);
   app.require_subcommand(1);
@@ -81,7 +83,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : mtl::tools::kUnusable;
+    const int status = app.exit(error) == 0 ? 0 : mtl::tools::kUnusable;
+    return mtl::tools::end_program("mtreplay", status, mtl::tools::kUnusable);
   }
   try {
     return judge->parsed() ? mtl::tools::judge_capture(judge_options, std::cout, std::cerr)

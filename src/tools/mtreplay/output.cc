@@ -7,12 +7,6 @@
 
 namespace mtl::tools {
 
-std::optional<std::string> end_output(std::ostream& out) {
-  out.flush();
-  if (out) return std::nullopt;
-  return "standard output: cannot be written to its end; is the disk full, or the reader gone?";
-}
-
 std::optional<std::string> output_fault(const std::string& path,
                                         const std::vector<std::filesystem::path>& inputs) {
   for (const std::filesystem::path& input : inputs) {

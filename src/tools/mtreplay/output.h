@@ -2,14 +2,10 @@
 
 #include <filesystem>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 namespace mtl::tools {
-
-/// Sees to it that all of `out` was written; why it was not.
-std::optional<std::string> end_output(std::ostream& out);
 
 /// What is wrong with --output naming one of `inputs`, which would be lost.
 std::optional<std::string> output_fault(const std::string& path,

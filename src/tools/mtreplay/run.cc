@@ -15,6 +15,7 @@
 #include "conformance/trace.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/report.h"
+#include "tools/standard_streams.h"
 
 namespace mtl::tools {
 namespace {

@@ -11,6 +11,7 @@
 #include "switch/config/node_config.h"
 #include "switch/daemon.h"
 #include "switch/log.h"
+#include "tools/standard_streams.h"
 
 namespace {
 
@@ -72,9 +73,7 @@ int run(const Options& options) {
   return kOk;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   CLI::App app{
       "The MTLink software switch: forwards packets between links on Ethernet devices and\n"
       "slots of processes on this host. Runs until SIGTERM or SIGINT."};
@@ -104,4 +103,11 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return fail(kFailed, error.what());
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  mtl::tools::hold_standard_streams();
+  return mtl::tools::end_program("mtswitchd", parse_and_run(argc, argv), kFailed);
 }

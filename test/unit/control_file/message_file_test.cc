@@ -1,6 +1,7 @@
 #include "control/file/message_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <filesystem>
@@ -247,6 +248,16 @@ TEST(MessageFile, NearestNeedsResemblance) {
   EXPECT_EQ(nearest("speed", known), "");
 }
 
+// The system would take it for the text's end, and use a file or socket of another name.
+TEST(MessageFile, NoTextHasAByteZero) {
+  EXPECT_EQ(error(parse<NodeConfig>("node: 1\nports { port: 0 pcap { send_file: \"a\\000b\" } }",
+                                    FileFormat::kText, "f")),
+            "f:2:24: ports[0].pcap.send_file has a byte 0; leave it out");
+  EXPECT_EQ(error(parse<NodeConfig>(R"({"node": 1, "control": {"socket": "a\u0000b"}})",
+                                    FileFormat::kJson, "f")),
+            "f:1:25: control.socket has a byte 0; leave it out");
+}
+
 /// A directory that goes away with the test.
 class Files : public testing::Test {
  protected:
@@ -282,6 +293,10 @@ TEST_F(Files, WhatCannotBeReadIsNamed) {
   std::filesystem::create_directory(folder);
   EXPECT_EQ(error(load<NodeConfig>(folder)),
             folder.string() + ": is a directory; name a file in it");
+  const auto pipe = directory_ / "pipe.json";  // which nobody writes to
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(error(load<NodeConfig>(pipe)),
+            pipe.string() + ": is no file, but a pipe or a device; name a file");
   const auto huge = write("huge.json", "{");
   std::filesystem::resize_file(huge, kMaxMessageFile + 1);
   EXPECT_EQ(

@@ -17,7 +17,8 @@ NodeHost::NodeHost(Config config, const runtime::Clock& clock)
     : clock_(clock),
       hold_(config.hold),
       node_(std::move(config.node)),
-      tables_(static_cast<unsigned>(node_.config().shards), std::move(config.table)) {
+      tables_(static_cast<unsigned>(node_.config().shards), std::move(config.table)),
+      room_(config.buffers) {
   for (std::size_t i = 0; i < node_.config().shards; ++i) {
     ShardHost::Config host{ShardId(static_cast<std::uint8_t>(i)), config.idle, config.notify};
     hosts_.push_back(
@@ -162,21 +163,19 @@ ShardId NodeHost::holder(PortId port) const {
 
 // --- ports that come and go ---
 
-/// By shard that passes, then by shard that takes in; nullptr from one to itself.
-struct NodeHost::Rings {
-  Rings() = default;
-  Rings(const Rings&) = delete;
-  Rings& operator=(const Rings&) = delete;
+/// A ring from one worker to another that takes the place of a former one.
+struct NodeHost::Replaced {
+  explicit Replaced(std::size_t buffers)
+      : ring(std::make_unique<runtime::BufferRing>(buffers)), now(*ring) {}
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
   /// The node may end between the two steps.
-  ~Rings() {
+  ~Replaced() {
     Buffer* buffer = nullptr;
-    for (auto& of_one : rings) {
-      for (auto& ring : of_one) {
-        while (ring != nullptr && ring->pop(buffer)) give_back(buffer);
-      }
-    }
+    while (ring->pop(buffer)) give_back(buffer);
   }
-  std::vector<std::vector<std::unique_ptr<runtime::BufferRing>>> rings;
+  std::unique_ptr<runtime::BufferRing> ring;  ///< the former one as soon as nobody passes into it
+  runtime::BufferRing& now;
 };
 
 void NodeHost::make_room(std::size_t buffers, Done done) {
@@ -187,31 +186,43 @@ void NodeHost::make_room(std::size_t buffers, Done done) {
            });
 }
 
-void NodeHost::replace_rings(std::size_t buffers, Done done) {
-  if (hosts_.size() == 1 || hosts_[0]->ring_capacity(hosts_[1]->id()) >= buffers) {
-    if (done) done();
-    return;
-  }
-  moving_ = true;
-  const auto made = std::make_shared<Rings>();
-  made->rings.resize(hosts_.size());
-  for (std::size_t from = 0; from < hosts_.size(); ++from) {
-    made->rings[from].resize(hosts_.size());
-    for (std::size_t to = 0; to < hosts_.size(); ++to) {
-      if (from != to) made->rings[from][to] = std::make_unique<runtime::BufferRing>(buffers);
+/// What is asked of workers meanwhile need not wait: they do it after what is posted here. So by
+/// the time that a move has been seen by all of them (start()), they pass by the new rings, and who
+/// takes a port or lets go of it has been asked to read these before.
+void NodeHost::replace_rings(std::size_t buffers, const Done& done) {
+  const Done then = [this, done] {
+    if (done) settled(done);
+  };
+  if (room_ >= buffers) return post_to_all([](ShardHost&, Time) {}, then);  // after the last ones
+  room_ = buffers;
+  const std::size_t workers = hosts_.size();
+  const auto left = std::make_shared<std::size_t>(workers * (workers - 1));
+  if (*left == 0) return then();
+  held_until_ = clock_.now() + hold_;
+  passing_by_ += *left;
+  for (const auto& from : hosts_) {
+    for (const auto& to : hosts_) {
+      if (from == to) continue;
+      replace_ring(from->id(), to->id(), [left, then] {
+        if (--*left == 0) then();
+      });
     }
   }
-  const Command pass_by = [made](ShardHost& host, Time) {
-    host.pass_by(made->rings[host.id().value()]);
+}
+
+/// Each pair of workers goes on by itself: while one has passed by the new ring and the other does
+/// not read it yet, all between them waits.
+void NodeHost::replace_ring(ShardId from, ShardId to, Done done) {
+  const auto replaced = std::make_shared<Replaced>(room_);
+  const Command pass_by = [replaced, to](ShardHost& host, Time) {
+    host.pass_by(to, replaced->ring);
   };
-  const Command read_from = [this, made](ShardHost& host, Time now) {
-    for (std::size_t from = 0; from < hosts_.size(); ++from) {
-      const auto& former = made->rings[from][host.id().value()];
-      if (former != nullptr) host.read_from(*hosts_[from], *former, now);
-    }
+  const Command read_from = [replaced](ShardHost& host, Time now) {
+    host.read_from(*replaced->ring, replaced->now, now);
   };
-  post_to_all(pass_by, [this, made, read_from, done = std::move(done)] {
-    post_to_all(read_from, [this, made, done] { end(done); });
+  post_to(from, pass_by, [this, to, read_from, done = std::move(done)] {
+    if (--passing_by_ == 0) held_until_ = {};
+    post_to(to, read_from, done);
   });
 }
 

@@ -35,7 +35,7 @@ class NodeHost {
     std::size_t buffers = 0;         ///< all buffers there are: what a ring between shards may hold
     /// Makes the control thread call dispatch() soon. Called on workers.
     std::function<void()> notify;
-    /// How long dispatch() waits for workers while they have a port between them.
+    /// How long dispatch() waits for workers while they have a port or a ring between them.
     Duration hold = std::chrono::milliseconds(2);
   };
 
@@ -73,8 +73,11 @@ class NodeHost {
   void move(std::vector<PortId> ports, ShardId to, Moved done);
   /// Runs it on worker `shard`.
   void post(ShardId shard, Command command, Done done = {});
-  /// Has a place for `buffers` in every ring between workers, then calls `done` (may be empty): to
-  /// be asked for before more buffers come into being.
+  /// Has a place for `buffers` in every ring between workers, then calls `done` (may be empty), no
+  /// port being between two of them: to be asked for before more buffers come into being.
+  ///
+  /// Before it begins every worker has answered once more. One that stops answering after that
+  /// holds up `done` and the rings to and from it, nothing else.
   void make_room(std::size_t buffers, Done done);
   /// Gives the node a port of a number that none has: medium, impairment and pacer of `parts`,
   /// whose link is made here. Its owner is config.shard, and it is enabled if `enabled`.
@@ -102,8 +105,9 @@ class NodeHost {
 
   /// Calls the completions that wait, then `handle` for events: up to kDispatch of links and as
   /// many of echoes from each worker, however fast they come. True: more were there, so call it
-  /// again soon, without waiting for notify. While a port is between two workers (move()) its
-  /// frames wait for this thread, so it waits for theirs first: twice Config::hold a move at most.
+  /// again soon, without waiting for notify. While a port is between two workers (move()), or what
+  /// one passes to another waits in a new ring (make_room()), frames wait for this thread, so it
+  /// waits for the workers first: Config::hold at most, twice in a move.
   bool dispatch(const std::function<void(const Event&)>& handle);
 
   network::Node& node() { return node_; }
@@ -115,7 +119,7 @@ class NodeHost {
 
  private:
   struct Move;
-  struct Rings;
+  struct Replaced;
   bool take(EventRing& ring);
   void post_to(ShardId shard, Command command, Done done);
   void post_to_all(Command command, Done done);
@@ -127,7 +131,8 @@ class NodeHost {
   void end(const Done& done);
   void collect();
   void hold_on();
-  void replace_rings(std::size_t buffers, Done done);
+  void replace_rings(std::size_t buffers, const Done& done);
+  void replace_ring(ShardId from, ShardId to, Done done);
 
   const runtime::Clock& clock_;
   const Duration hold_;
@@ -135,8 +140,10 @@ class NodeHost {
   TablePublisher tables_;
   std::vector<std::unique_ptr<ShardHost>> hosts_;  ///< by shard
   std::vector<Event> told_;                        ///< of the dispatch() in hand
-  bool moving_ = false;                            ///< a port, or the rings
+  bool moving_ = false;                            ///< a port
   std::shared_ptr<Move> under_way_;                ///< none: nullptr
+  std::size_t room_;                               ///< of rings, those on their way included
+  std::size_t passing_by_ = 0;                     ///< workers that are to use a new ring
   Time held_until_{};                              ///< dispatch() waits for a step until then
   std::vector<Done> waiting_;                      ///< for the end of the move
 };

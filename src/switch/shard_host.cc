@@ -266,10 +266,6 @@ void ShardHost::remove(PortId port, MovingPort& out) {
   removed_.medium.drops[static_cast<std::size_t>(Drop::kImpaired)] += out.watch.impaired_dropped;
 }
 
-void ShardHost::pass_by(std::vector<std::unique_ptr<runtime::BufferRing>>& rings) {
-  for (std::size_t to = 0; to < outlets_.size(); ++to) std::swap(outlets_[to].ring, rings[to]);
-}
-
 void ShardHost::disable_all(Time now) {
   for (const PortId port : shard_.ports()) {
     shard_.disable(port, now);

@@ -142,13 +142,14 @@ class ShardHost final : public network::ShardOwner,
   bool settled(PortId port) const { return shard_.settled(port); }
   /// Takes a port away for good, detached and settled(); what it counted stays in read().
   void remove(PortId port, MovingPort& out);
-  /// Two steps by which larger rings take the place of those between shards, every host taking each
-  /// before any takes the next: what is passed goes into those of `rings`, by shard, which gets the
-  /// former ones; then what waits in the former ones of `from` is taken in, and this host reads the
-  /// others.
-  void pass_by(std::vector<std::unique_ptr<runtime::BufferRing>>& rings);
-  void read_from(const ShardHost& from, runtime::BufferRing& former, Time now) {
-    loop_.replace_ring(former, *from.outlets_[id().value()].ring, now);
+  /// Two steps by which another ring takes the place of that from one shard to another. At the
+  /// first: what is passed from now on goes into `ring`, which gets the former one. Then, at the
+  /// other: what waits in `former` is taken in, and `ring` is read.
+  void pass_by(ShardId to, std::unique_ptr<runtime::BufferRing>& ring) {
+    std::swap(outlets_[to.value()].ring, ring);
+  }
+  void read_from(runtime::BufferRing& former, runtime::BufferRing& ring, Time now) {
+    loop_.replace_ring(former, ring, now);
   }
   std::size_t ring_capacity(ShardId to) const { return outlets_[to.value()].ring->capacity(); }
   EchoSubmit submit_echo(const EchoRequest& request, Time now);

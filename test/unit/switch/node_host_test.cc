@@ -926,7 +926,29 @@ INSTANTIATE_TEST_SUITE_P(Shards, NodeHostMoves, testing::Values(2, 3));
 class NodeHostMovesStepByStep : public testing::Test, protected Moving {
  protected:
   static constexpr PortId kPort1{1};
+  static constexpr std::uint32_t kOlder = 300;  // two passes take in 128
+  static constexpr std::uint32_t kNewer = 10;
   NodeHostMovesStepByStep() : Moving(Options{.shards = 3, .ports = 3, .cells = 400}) {}
+
+  /// Sends datagrams from 3 to 2, until worker 2 has passed these on to worker 1.
+  void pass_on(std::uint32_t count, std::uint32_t first = 1) {
+    fabric.send(3, 2, count, first);
+    while (fabric.ask(2).counters.passed_out.get() < first - 1 + count) std::this_thread::yield();
+  }
+  /// Begins what asks every worker first: worker 1 stands still once it has answered, and has not
+  /// taken in kOlder datagrams then.
+  std::unique_ptr<StandingStill> answers_and_stands(const std::function<void()>& begin) {
+    StandingStill before(fabric, 1);
+    before.until_it_does();
+    begin();
+    auto answered = std::make_unique<StandingStill>(fabric, 1);
+    before.go_on();
+    answered->until_it_does();
+    fabric.busy_elsewhere = true;
+    pass_on(kOlder);
+    fabric.busy_elsewhere = false;
+    return answered;
+  }
 };
 
 TEST_F(NodeHostMovesStepByStep, AWorkerThatDoesNotAnswerHoldsUpTheMoveAlone) {
@@ -969,25 +991,13 @@ TEST_F(NodeHostMovesStepByStep, ThePortStaysUntilEveryWorkerHasSeenWhereItGoes) 
 
 // Step 2: what the former owner has not yet taken in is ahead of what is passed to the new one.
 TEST_F(NodeHostMovesStepByStep, WhatWasPassedToTheFormerOwnerIsAheadOfWhatIsPassedToTheNewOne) {
-  constexpr std::uint32_t kOlder = 300;  // two passes take in 128
-  constexpr std::uint32_t kNewer = 10;
-  StandingStill before(fabric, 1);
-  before.until_it_does();
-  move({kPort1}, 0);
-  StandingStill answered(fabric, 1);
-  before.go_on();
-  answered.until_it_does();
-  fabric.busy_elsewhere = true;
-  fabric.send(3, 2, kOlder);
-  while (fabric.ask(2).counters.passed_out.get() < kOlder) std::this_thread::yield();
-  fabric.busy_elsewhere = false;
+  const auto answered = answers_and_stands([this] { move({kPort1}, 0); });
   until_begun(kPort1, 0);
   StandingStill seen(fabric, 1);
   fabric.turns({0, 2});
-  fabric.send(3, 2, kNewer, kOlder + 1);
-  while (fabric.ask(2).counters.passed_out.get() < kOlder + kNewer) std::this_thread::yield();
+  pass_on(kNewer, kOlder + 1);
   fabric.turns({0, 2});
-  answered.go_on();
+  answered->go_on();
   seen.until_it_does();
   fabric.turns({0, 2});  // it is asked to let go of the port
   seen.go_on();
@@ -998,29 +1008,77 @@ TEST_F(NodeHostMovesStepByStep, WhatWasPassedToTheFormerOwnerIsAheadOfWhatIsPass
 // Rings between workers that are replaced: what waits in the former one is ahead of what is passed
 // by the next.
 TEST_F(NodeHostMovesStepByStep, WhatWaitsInARingThatIsReplacedIsAheadOfWhatFollows) {
-  constexpr std::uint32_t kOlder = 300;  // two passes take in 128
-  constexpr std::uint32_t kNewer = 10;
-  StandingStill before(fabric, 1);
-  before.until_it_does();
+  bool done = false;
+  const auto answered =
+      answers_and_stands([&] { fabric.host->make_room(1U << 20, [&] { done = true; }); });
+  fabric.turns({0, 2});  // both pass by the new rings
+  pass_on(kNewer, kOlder + 1);
+  EXPECT_EQ(fabric.node(2).delivered_count, 0u);
+  EXPECT_FALSE(done);
+  answered->go_on();
+  fabric.until([&] { return done && fabric.node(2).delivered_count == kOlder + kNewer; });
+  EXPECT_EQ(steps_back(2), 0u);
+}
+
+TEST_F(NodeHostMovesStepByStep, AWorkerThatStopsWhileRingsAreReplacedHoldsUpItsOwnRingsAlone) {
   bool done = false;
   fabric.host->make_room(1U << 20, [&] { done = true; });
-  StandingStill answered(fabric, 1);
-  before.go_on();
-  answered.until_it_does();
-  fabric.busy_elsewhere = true;
-  fabric.send(3, 2, kOlder);
-  while (fabric.ask(2).counters.passed_out.get() < kOlder) std::this_thread::yield();
-  fabric.busy_elsewhere = false;
-  fabric.turns({0, 2});  // all have answered: both pass by the new rings
-  StandingStill passed_by(fabric, 1);
-  fabric.send(3, 2, kNewer, kOlder + 1);
-  while (fabric.ask(2).counters.passed_out.get() < kOlder + kNewer) std::this_thread::yield();
-  answered.go_on();
-  passed_by.until_it_does();
-  fabric.turns({0, 2});  // 1 is asked to read the new ones
-  EXPECT_LT(fabric.node(2).delivered_count, kOlder) << "nothing waits any more";
-  passed_by.go_on();
-  fabric.until([&] { return done && fabric.node(2).delivered_count == kOlder + kNewer; });
+  StandingStill third(fabric, 2);  // once it has answered that it is there
+  fabric.turns({0, 1});
+  third.until_it_does();
+  fabric.turns({0, 1});
+  fabric.send(1, 2, kNewer);
+  fabric.send(2, 1, kNewer);
+  bool answered = false;
+  fabric.host->post(
+      kPort1, [](ShardHost&, Time) {}, [&] { answered = true; });
+  fabric.turns({0, 1});
+  EXPECT_EQ(fabric.node(2).delivered_count, kNewer);
+  EXPECT_EQ(fabric.node(1).delivered_count, kNewer);
+  EXPECT_TRUE(answered);
+  EXPECT_FALSE(done);
+  third.go_on();
+  fabric.until([&] { return done; });
+  fabric.exchange(3, 1, kNewer);
+  fabric.exchange(1, 3, kNewer);
+}
+
+// Both wait for a worker that answers at last: what the second is told is so by then.
+TEST_F(NodeHostMovesStepByStep, RoomThatIsAskedForTwiceAtOnceIsThereWhenItIsSaid) {
+  constexpr std::size_t kMuch = 1U << 20;
+  StandingStill third(fabric, 2);
+  third.until_it_does();
+  int done = 0;
+  const auto all_have_it = [&] {
+    ++done;
+    for (std::size_t from = 0; from < 3; ++from) {
+      for (std::size_t to = 0; to < 3; ++to) {
+        if (from == to) continue;
+        EXPECT_GE(fabric.host->host(from).ring_capacity(ShardId(static_cast<std::uint8_t>(to))),
+                  kMuch);
+      }
+    }
+  };
+  fabric.host->make_room(kMuch, all_have_it);
+  fabric.host->make_room(kMuch / 2, all_have_it);
+  fabric.turns({0, 1});
+  EXPECT_EQ(done, 0);
+  third.go_on();
+  fabric.until([&] { return done == 2; });
+}
+
+// A move that is asked for while rings are replaced keeps the order of the port's packets as well.
+TEST_F(NodeHostMovesStepByStep, APortMovesWhileRingsAreReplaced) {
+  bool done = false;
+  const auto answered = answers_and_stands([&] {
+    fabric.host->make_room(1U << 20, [&] { done = true; });
+    move({kPort1}, 0);
+  });
+  fabric.turns({0, 2});
+  pass_on(kNewer, kOlder + 1);
+  answered->go_on();
+  fabric.until([&] { return moves == 1 && done; });
+  fabric.until([&] { return fabric.node(2).delivered_count == kOlder + kNewer; });
   EXPECT_EQ(steps_back(2), 0u);
 }
 
@@ -1071,6 +1129,23 @@ TEST(NodeHostMovesAtOnce, NoDispatchEndsWithThePortBetweenTwoWorkers) {
     while (moving.under_way) {
       moving.fabric.dispatch();
       ASSERT_TRUE(moving.fabric.has(0, kPort0) || moving.fabric.has(1, kPort0));
+    }
+  }
+}
+
+// Nor with a ring that one worker passes by and the other one was not asked to read.
+TEST(NodeHostMovesAtOnce, NoDispatchEndsWithPacketsThatWaitForThisThread) {
+  Moving moving(Options{.shards = 2, .ports = 2, .hold = std::chrono::hours(1)});
+  SwitchAndEndpoints& fabric = moving.fabric;
+  for (std::size_t i = 1; i <= 20; ++i) {
+    bool done = false;
+    fabric.host->make_room(8192 + 1000 * i, [&] { done = true; });
+    while (!done) {
+      fabric.dispatch();
+      fabric.busy_elsewhere = true;
+      fabric.exchange(1, 2, 2);
+      fabric.exchange(2, 1, 2);
+      fabric.busy_elsewhere = false;
     }
   }
 }

@@ -253,7 +253,7 @@ Result<void> Daemon::Impl::build_node() {
 
 void Daemon::Impl::make_target(std::size_t buffers) {
   reload_ = std::make_unique<Reload>(Reload::Parts{
-      plan_, load_, *host_, *media_, clock_, log_,
+      plan_, load_, *host_, *media_, [this] { return clock_.now(); }, log_,
       [this](network::RouteTable table, std::function<void()> done) {
         target_->publish(std::move(table), std::move(done));
       },

@@ -26,6 +26,12 @@ constexpr Duration kAnswerTime = std::chrono::seconds(5);
 /// nobody waits for an answer, the second.
 constexpr Duration kLookAgain = milliseconds(5);
 constexpr Duration kLookLater = std::chrono::seconds(1);
+/// While an answer is waited for, this thread is seen to run so often; after as long as the second
+/// it was away.
+constexpr Duration kSeenHere = milliseconds(200);
+constexpr Duration kAway = milliseconds(500);
+/// When the time is over, for what has been said and not been looked at.
+constexpr Duration kLastLook = milliseconds(500);
 /// Workers that are as busy as one another to a tenth get ports by turns.
 constexpr double kBusyStep = 10;
 
@@ -55,7 +61,13 @@ struct Reload::Run {
   bool all_told = true;    ///< what came of asking
   Time close_by = kNever;  ///< then they need not
   Time answer_by = kNever;
-  bool done = false;  ///< but for ports that are leaving
+  bool last_look = false;  ///< that time was over once
+  bool done = false;       ///< but for ports that are leaving
+
+  void wait_from(Time now) {
+    answer_by = now + kAnswerTime;
+    last_look = false;
+  }
 };
 
 // --- what can fail ---
@@ -194,7 +206,7 @@ Result<void> Reload::prepare(Run& run) {
 }
 
 void Reload::reload(const msg::Reload& call, control::Answer<msg::Reloaded> answer) {
-  if (run_ != nullptr) return answer(Error{"a reload is under way: try again when it has ended"});
+  if (run_ != nullptr || stopped_) return answer(busy());
   const auto run = std::make_shared<Run>();
   run->answer = std::move(answer);
   auto prepared = prepare(*run);
@@ -203,10 +215,22 @@ void Reload::reload(const msg::Reload& call, control::Answer<msg::Reloaded> answ
   }
   if (!prepared) return refuse(*run, prepared.error());
   run_ = run;
-  run->answer_by = parts_.clock.now() + kAnswerTime;
-  // Workers that do not answer are found before anything has changed.
-  parts_.host.make_room(most_buffers(*run), [this, run] { begin(run); });
+  here_ = parts_.now();
+  run->wait_from(here_);
+  // Workers that do not answer are found before anything has changed. For as long as they do not,
+  // nothing is kept of what was given up.
+  parts_.host.make_room(most_buffers(*run),
+                        [this, waits = std::weak_ptr<Run>(run)] { begin(waits.lock()); });
   parts_.rearm();
+}
+
+Error Reload::busy() const {
+  if (stopped_) return Error{"mtswitchd is stopping: start it again"};
+  if (!run_->answered) return Error{"a reload is under way: try again when it has ended"};
+  return Error{fmt::format(
+      "a reload is under way, and waits for {}: look at the devices of its ports, and try again "
+      "when it has ended",
+      silent_workers())};
 }
 
 void Reload::refuse(Run& run, const Error& error) {
@@ -217,13 +241,13 @@ void Reload::refuse(Run& run, const Error& error) {
 /// Every worker has answered, and no port is between two of them: what opening devices takes on
 /// this thread keeps no link waiting.
 void Reload::begin(const std::shared_ptr<Run>& run) {
-  if (run_ != run) return;  // given up
+  if (run == nullptr) return;  // given up
   if (auto opened = open(*run); !opened) {
     run_ = nullptr;
     return refuse(*run, opened.error());
   }
   run->begun = true;
-  run->answer_by = parts_.clock.now() + kAnswerTime;
+  run->wait_from(parts_.now());
   take_over(*run);
   add_ports(run);
 }
@@ -282,7 +306,7 @@ void Reload::take_over(Run& run) {
 void Reload::add_ports(const std::shared_ptr<Run>& run) {
   run->left = run->change.added.size();
   if (run->left == 0) return publish(run);
-  const Time now = parts_.clock.now();
+  const Time now = parts_.now();
   for (const PortId id : run->change.added) {
     const PortPlan& port = parts_.plan.ports[id.value()];
     ShardHost::MovingPort parts;
@@ -310,8 +334,8 @@ void Reload::publish(const std::shared_ptr<Run>& run) {
 /// No table names the ports any more: what is handed back when their links are disabled goes
 /// elsewhere.
 void Reload::close_links(const std::shared_ptr<Run>& run) {
-  const Time now = parts_.clock.now();
-  run->answer_by = now + kAnswerTime;
+  const Time now = parts_.now();
+  run->wait_from(now);
   run->left = run->change.removed.size();
   if (run->left == 0) {
     run->done = true;
@@ -321,7 +345,7 @@ void Reload::close_links(const std::shared_ptr<Run>& run) {
     parts_.host.close(id, [this, run] {
       if (--run->left > 0) return;
       run->closing = true;
-      run->close_by = parts_.clock.now() + kCloseTime;
+      run->close_by = parts_.now() + kCloseTime;
       wait_for_close(run);
     });
   }
@@ -339,7 +363,7 @@ void Reload::wait_for_close(const std::shared_ptr<Run>& run) {
           run->all_told = run->all_told && *told;
           if (--run->left > 0) return;
           run->asked = false;
-          if (run->all_told || parts_.clock.now() >= run->close_by) return detach(run);
+          if (run->all_told || parts_.now() >= run->close_by) return detach(run);
           parts_.rearm();
         });
   }
@@ -376,6 +400,7 @@ void Reload::closed(Run& run) {
   }
   run.done = true;
   look_whether_settled();
+  end_if_done(parts_.now());
   parts_.rearm();
 }
 
@@ -408,24 +433,36 @@ void Reload::gone(PortId id) {
   parts_.plan.node.ports[id.value()].shard = kNoShard;
   forget_pools({id});
   parts_.ports_changed({id});
-  end_if_done(parts_.clock.now());
+  end_if_done(parts_.now());
   parts_.rearm();
 }
 
 void Reload::end_if_done(Time now) {
   if (run_ == nullptr || !run_->done) return;
-  if (!leaving_.empty() && now < run_->answer_by) return;
+  if (!run_->answered && !leaving_.empty() && now < run_->answer_by) return;
   const std::shared_ptr<Run> run = std::exchange(run_, nullptr);
-  if (run->answered) return;
+  if (run->answered) return parts_.log.info("reload went on to its end");
   std::vector<PortId> still;
   for (const Leaving& going : leaving_) still.push_back(going.port);
   add_ports_of(still, parts_.plan, *run->told.mutable_leaving());
   run->answer(std::move(run->told));
 }
 
-/// Whoever asked is told what the workers do not do.
+/// While this thread was away the workers may have been, too: all of the process was stopped, or
+/// had no CPU.
+void Reload::allow_for_absence(Time now) {
+  const Duration away = now - std::exchange(here_, now);
+  if (run_ != nullptr && away >= kAway) run_->answer_by += away;
+}
+
+/// Whoever asked is told what the workers do not do. Not as soon as the time is over: what they
+/// have said may wait for this thread, and lead to steps that take them no time.
 void Reload::give_up_waiting(Time now) {
   if (run_ == nullptr || run_->done || run_->answered || now < run_->answer_by) return;
+  if (!std::exchange(run_->last_look, true)) {
+    run_->answer_by = now + kLastLook;
+    return;
+  }
   run_->answered = true;
   if (run_->begun) {
     const Error error{
@@ -478,6 +515,7 @@ Duration Reload::interval() const {
 
 void Reload::tick(Time now) {
   if (stopped_) return;
+  allow_for_absence(now);
   if (now - looked_ >= interval()) {
     looked_ = now;
     if (run_ != nullptr && run_->closing) wait_for_close(run_);
@@ -494,7 +532,9 @@ Time Reload::next_deadline(Time now) const {
   for (const Leaving& going : leaving_) looks |= going.closed && !going.asked;
   for (const Pool& pool : pools_) looks |= pool.ports.empty() && !counting_;
   Time next = looks ? looked_ + interval() : kNever;
-  if (run_ != nullptr && !run_->answered) next = std::min(next, run_->answer_by);
+  if (run_ != nullptr && !run_->answered) {
+    next = std::min({next, run_->answer_by, here_ + kSeenHere});
+  }
   return std::max(next, now);
 }
 

@@ -13,7 +13,6 @@
 #include "control/target.h"
 #include "network/route_table.h"
 #include "phy/dpdk/mbuf_pool.h"
-#include "runtime/clock.h"
 #include "switch/config/change_plan.h"
 #include "switch/config/node_config.h"
 #include "switch/log.h"
@@ -45,7 +44,7 @@ class Reload {
     Load load;
     NodeHost& host;
     Media& media;
-    const runtime::Clock& clock;
+    std::function<Time()> now;
     Log& log;
     /// Puts a route table in force; the function is called when all workers go by it.
     std::function<void(network::RouteTable, std::function<void()>)> publish;
@@ -81,6 +80,8 @@ class Reload {
   /// The pools of ports that were added.
   std::vector<phy::MbufPool*> pools() const;
 
+  /// Time that passes between two of these is time that workers had to answer in, unless it is so
+  /// much that this thread was away.
   void tick(Time now);
   /// kNever: never.
   Time next_deadline(Time now) const;
@@ -124,7 +125,9 @@ class Reload {
   void look_whether_settled();
   void gone(PortId port);
   void end_if_done(Time now);
+  void allow_for_absence(Time now);
   void give_up_waiting(Time now);
+  Error busy() const;
   std::string silent_workers() const;
   std::size_t buffers() const;
   Duration interval() const;
@@ -136,6 +139,7 @@ class Reload {
   bool stopped_ = false;
   bool counting_ = false;  ///< of free buffers, by all workers
   Time looked_{};          ///< at what may have changed: however often it is asked when it is due
+  Time here_{};            ///< when this thread was last seen to run, while one is under way
 };
 
 }  // namespace mtl::switchd

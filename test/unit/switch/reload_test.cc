@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/heap_pool.h"
@@ -16,13 +22,15 @@
 namespace mtl::switchd {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr PortId kNew{7};
+
+phy::test::EalEnvironment* environment = nullptr;
 
 Result<Plan> planned(const std::string& ports) {
   const auto file = control::parse<mtlink::config::NodeConfig>(
@@ -60,7 +68,7 @@ class ReloadTest : public testing::Test {
                         [this](const Host&) { return planned(file_); },
                         *host_,
                         *media_,
-                        clock_,
+                        [this] { return time_; },
                         log_,
                         [this](network::RouteTable table, std::function<void()> done) {
                           host_->tables().publish(std::move(table), std::move(done));
@@ -71,35 +79,61 @@ class ReloadTest : public testing::Test {
                           if (changed) changed();
                         },
                         [this](PortId port) { gone_.push_back(plan_.ports[port.value()].name); },
-                        [](PortId) {},
+                        [this](PortId) {
+                          if (slot_ended) slot_ended();
+                        },
                         [] {},
                         receive_->size()};
     reload_ = std::make_unique<Reload>(std::move(parts));
   }
   ~ReloadTest() override {
     host_->stop();
-    for (std::thread& thread : threads_) thread.join();
+    for (unsigned w = 0; w < 2; ++w) environment->eal().join(w);
     dispatch();
     host_.reset();
     media_.reset();
     reload_.reset();
   }
 
+  /// On EAL's threads, as the daemon's.
   void start_workers() {
-    for (std::size_t w = 0; w < 2; ++w) threads_.emplace_back([this, w] { host_->run(w); });
+    for (unsigned w = 0; w < 2; ++w) {
+      environment->eal().launch(w, [this, w] { host_->run(w); });
+    }
   }
   void dispatch() {
     host_->dispatch([](const Event&) {});
   }
-  /// Goes on, `later` being added to the clock.
+  void tick_if_due() {
+    if (reload_->next_deadline(time_) <= time_) reload_->tick(time_);
+  }
+  /// Goes on as the daemon does.
   template <class Condition>
-  void until(const Condition& condition, Duration later = {}) {
+  void until(const Condition& condition) {
+    Time before = clock_.now();
     while (!condition()) {
+      const Time now = clock_.now();
+      time_ += now - std::exchange(before, now);
       dispatch();
       host_->tables().reclaim();
-      reload_->tick(clock_.now() + later);
+      tick_if_due();
       std::this_thread::yield();
     }
+  }
+  /// This time passes, however fast, this thread being there.
+  void pass_time(Duration time) {
+    for (Duration gone{}; gone < time; gone += milliseconds(100)) {
+      time_ += milliseconds(100);
+      dispatch();
+      host_->tables().reclaim();
+      tick_if_due();
+    }
+  }
+  /// Until the workers have done all that they were asked.
+  void let_workers_answer() {
+    std::atomic<int> left{2};
+    for (std::size_t w = 0; w < 2; ++w) host_->host(w).worker().post([&](Time) { --left; });
+    while (left > 0) std::this_thread::yield();
   }
   void ask(const std::string& file) {
     file_ = file;
@@ -116,6 +150,7 @@ class ReloadTest : public testing::Test {
   bool has(PortId port) const { return plan_.ports[port.value()].present(); }
 
   std::function<void()> changed;
+  std::function<void()> slot_ended;
 
   std::string file_ = kSlot0 + kSlot1;
   Log log_{LogStyle::kText, LogLevel::kError};
@@ -126,7 +161,7 @@ class ReloadTest : public testing::Test {
   std::unique_ptr<Media> media_;
   std::unique_ptr<NodeHost> host_;
   std::unique_ptr<Reload> reload_;
-  std::vector<std::thread> threads_;
+  Time time_ = clock_.now();  ///< the reload's
   std::optional<std::string> answer_;
   std::vector<std::string> gone_;
 };
@@ -154,9 +189,9 @@ TEST_F(ReloadTest, APortIsInThePlanWhenAWorkerIsToHaveItAndNotBefore) {
 
 TEST_F(ReloadTest, AWorkerThatDoesNotAnswerLeavesEverythingAsItWas) {
   ask(kSlot0 + kSlot7);
-  reload_->tick(clock_.now() + seconds(4));
+  pass_time(seconds(4));
   EXPECT_FALSE(answer_);
-  reload_->tick(clock_.now() + seconds(6));
+  pass_time(seconds(2));
   ASSERT_TRUE(answer_);
   EXPECT_THAT(*answer_, HasSubstr("worker 1 did not answer for 5 s, so nothing was changed"));
   EXPECT_FALSE(reload_->under_way());
@@ -173,26 +208,108 @@ TEST_F(ReloadTest, AWorkerThatDoesNotAnswerLeavesEverythingAsItWas) {
   EXPECT_TRUE(has(kNew));
 }
 
-TEST_F(ReloadTest, AWorkerThatStopsInTheMiddleIsNamedAndTheRestComesLater) {
-  start_workers();
-  std::atomic<bool> go{false};
-  changed = [&] {
-    host_->post(ShardId(1),
-                [&](ShardHost&, Time) {
-                  while (!go) std::this_thread::yield();
-                },
-                {});
-    changed = nullptr;
+/// A worker that stands still once it has done what it was asked before.
+class Standing {
+ public:
+  Standing(NodeHost& host, std::size_t worker) {
+    host.host(worker).worker().post([state = state_](Time) {
+      state->stands = true;
+      while (!state->goes_on) std::this_thread::yield();
+    });
+  }
+  ~Standing() { go_on(); }
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+  bool stands() const { return state_->stands; }
+  void go_on() { state_->goes_on = true; }
+
+ private:
+  struct State {
+    std::atomic<bool> stands{false}, goes_on{false};
   };
-  ask(kSlot0 + kSlot7);
-  until([this] { return has(kNew); });
-  until([this] { return answer_.has_value(); }, seconds(6));
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+/// Worker 1, which has the port that goes, stops when the reload has begun.
+class ReloadStops : public ReloadTest {
+ protected:
+  void begin() {
+    start_workers();
+    changed = [this] {
+      if (!stops_) stops_.emplace(*host_, 1);
+    };
+    ask(kSlot0 + kSlot7);
+    until([this] { return has(kNew); });
+    pass_time(seconds(6));
+    ASSERT_TRUE(answer_.has_value());
+  }
+  std::optional<Standing> stops_;
+};
+
+TEST_F(ReloadStops, AWorkerThatStopsInTheMiddleIsNamedAndTheRestComesLater) {
+  begin();
   EXPECT_THAT(*answer_, HasSubstr("the reload has begun, and waits for worker 1"));
   EXPECT_TRUE(reload_->under_way());
   EXPECT_THAT(reload_->leaving(PortId(1)), HasSubstr("its link closes"));
-  go = true;
+  ask(kSlot0 + kSlot7);
+  EXPECT_THAT(answer_.value_or(""), HasSubstr("a reload is under way, and waits for worker 1"));
+  stops_->go_on();
+  time_ += seconds(6);
+  until([this] { return !reload_->under_way() && !has(PortId(1)); });
+}
+
+// It answers, and stops once more when nothing is left to do but to wait for the port's packets:
+// whoever asked has been answered, so another reload need not wait for that.
+TEST_F(ReloadStops, AReloadThatWasAnsweredEndsThoughAPortIsLeaving) {
+  bool ended = false;
+  slot_ended = [&] { ended = true; };
+  begin();
+  stops_->go_on();
+  until([&] { return ended; });
+  // All have been asked once more, and will be again, when both have answered.
+  Standing other(*host_, 0);
+  while (!other.stands()) std::this_thread::yield();
+  std::atomic<bool> answered{false};
+  host_->host(1).worker().post([&](Time) { answered = true; });
+  while (!answered) std::this_thread::yield();
+  dispatch();
+  Standing again(*host_, 1);
+  while (!again.stands()) std::this_thread::yield();
+  other.go_on();
   until([this] { return !reload_->under_way(); });
-  until([this] { return !has(PortId(1)); }, seconds(6));
+  EXPECT_THAT(reload_->leaving(PortId(1)), HasSubstr("packets that came in on it"));
+  again.go_on();
+  time_ += seconds(2);
+  until([this] { return !has(PortId(1)); });
+}
+
+// This thread has not come to look at what they said.
+TEST_F(ReloadTest, WorkersThatHaveAnsweredAreNotGivenUp) {
+  start_workers();
+  ask(kSlot0 + kSlot7);
+  let_workers_answer();
+  for (int i = 0; i < 51; ++i) {
+    time_ += milliseconds(100);
+    tick_if_due();
+  }
+  EXPECT_FALSE(answer_) << *answer_;
+  while (!has(kNew)) dispatch();
+  until([this] { return answer_.has_value(); });
+  EXPECT_EQ(*answer_, "done");
+}
+
+// Neither had the workers any time to answer in if all of the process was stopped.
+TEST_F(ReloadTest, TimeInWhichThisThreadWasAwayIsNoneToAnswerIn) {
+  ask(kSlot0 + kSlot7);
+  pass_time(seconds(3));
+  time_ += seconds(60);
+  tick_if_due();
+  pass_time(seconds(1));
+  EXPECT_FALSE(answer_) << *answer_;
+  pass_time(seconds(2));
+  EXPECT_THAT(answer_.value_or(""), HasSubstr("worker 1 did not answer for 5 s"));
+  start_workers();
+  let_workers_answer();
 }
 
 TEST_F(ReloadTest, ADeviceThatCannotBeOpenedLeavesEverythingAsItWas) {
@@ -225,24 +342,69 @@ TEST_F(ReloadTest, AfterStopNoneBegins) {
   host_->post_all([](ShardHost&, Time) {}, [&] { passed = true; });
   until([&] { return passed; });
   EXPECT_FALSE(has(kNew));
-  EXPECT_EQ(reload_->next_deadline(clock_.now()), kNever);
+  EXPECT_EQ(reload_->next_deadline(time_), kNever);
 }
 
+/// Has a worker take buffers of a pool, and give back all but some, so that what is free lies with
+/// it and in common.
+std::vector<Buffer*> keep_some(NodeHost& host, std::size_t worker, phy::MbufPool& pool,
+                               std::size_t count) {
+  std::vector<Buffer*> kept;
+  std::atomic<bool> done{false};
+  host.host(worker).worker().post([&](Time) {
+    std::array<Buffer*, 40> taken{};
+    const std::size_t n = pool.take_burst(taken);
+    EXPECT_EQ(n, taken.size());
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i < count) {
+        kept.push_back(taken[i]);
+      } else {
+        give_back(taken[i]);
+      }
+    }
+    EXPECT_GT(pool.kept_by_me(), 0u) << "a thread with a cache";
+    done = true;
+  });
+  while (!done) std::this_thread::yield();
+  return kept;
+}
+
+void give_back_on(NodeHost& host, std::size_t worker, const std::vector<Buffer*>& buffers) {
+  std::atomic<bool> done{false};
+  host.host(worker).worker().post([&](Time) {
+    for (Buffer* const buffer : buffers) give_back(buffer);
+    done = true;
+  });
+  while (!done) std::this_thread::yield();
+}
+
+// The threads keep buffers for themselves: all of them are asked.
 TEST_F(ReloadTest, ThePoolOfAPortGoesWithTheLastOfItsBuffers) {
   start_workers();
   done(kSlot0 + kSlot1 + kSlot7);
   ASSERT_THAT(reload_->pools(), SizeIs(1));
   phy::MbufPool* const pool = reload_->pools().front();
-  Buffer* const held = pool->take();
-  ASSERT_NE(held, nullptr);
+  std::vector<Buffer*> held = keep_some(*host_, 0, *pool, 3);
+  const std::vector<Buffer*> other = keep_some(*host_, 1, *pool, 2);
+  held.insert(held.end(), other.begin(), other.end());
+  Buffer* const mine = pool->take();
+  ASSERT_NE(mine, nullptr);
   done(kSlot0 + kSlot1);
-  for (int i = 0; i < 3; ++i) {
-    dispatch();
-    reload_->tick(clock_.now() + seconds(10 + 2 * i));
-  }
-  EXPECT_THAT(reload_->pools(), SizeIs(1));
-  give_back(held);
-  until([this] { return reload_->pools().empty(); }, seconds(20));
+  const auto stays = [&] {
+    pass_time(seconds(5));
+    let_workers_answer();
+    pass_time(seconds(5));
+    ASSERT_THAT(reload_->pools(), SizeIs(1));
+    EXPECT_LT(pool->in_common() + pool->kept_by_me(), pool->size()) << "nobody keeps any";
+  };
+  stays();
+  give_back(mine);
+  stays();
+  give_back_on(*host_, 1, {held.begin(), held.end() - 1});  // most of them are not its own
+  stays();
+  give_back_on(*host_, 0, {held.back()});
+  time_ += seconds(2);
+  until([this] { return reload_->pools().empty(); });
 }
 
 }  // namespace
@@ -250,6 +412,9 @@ TEST_F(ReloadTest, ThePoolOfAPortGoesWithTheLastOfItsBuffers) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
-  testing::AddGlobalTestEnvironment(new mtl::phy::test::EalEnvironment());
+  mtl::phy::EalConfig config;
+  config.workers = {{}, {}};
+  mtl::switchd::environment = new mtl::phy::test::EalEnvironment(config);
+  testing::AddGlobalTestEnvironment(mtl::switchd::environment);
   return RUN_ALL_TESTS();
 }

@@ -296,6 +296,7 @@ class Refusals(Reloads):
         self.lab.veth(("sw1", "t0"), ("sw2", "t0"))
         self.has(labs.port(2, "t0", 2))
         base = (*self.base, labs.port(2, "t0", 2))
+        sent = pathlib.Path(self.lab.directory) / "sent.pcap"
         for parts, *words in (
                 (("ports { port: 3 ",), "sw1.textproto:"),
                 ((*base, labs.port(3, "t9", 3), labs.slot(4, 11)), 'there is no interface "t9"', "which slots[0] has"),
@@ -305,6 +306,8 @@ class Refusals(Reloads):
                 ((*base, "hop_limit: 3\n"), "hop_limit differs from what the node runs with", "restart mtswitchd"),
                 ((*base, labs.slot(4, 14), on(5, "ethdev", 'devargs: "net_nonesuch0"')), "port ethdev5: "),
                 ((*base, labs.slot(4, 14), on(5, "ethdev", 'devargs: "0000:ff:1f.7"')), "0000:ff:1f.7"),
+                ((*base, on(4, "pcap", f'send_file: "{sent}"'), on(5, "ethdev", 'devargs: "net_nonesuch0"')),
+                 "port ethdev5: "),
                 ((*self.base, labs.port(3, "t0", 2)), "is on interface t0, which port t0 has that this reload removes"),
                 ((*base, "trunks { ports: [2, 2] }\n"), "trunks"),
                 (("name_it: 3",), "name_it")):
@@ -313,6 +316,7 @@ class Refusals(Reloads):
                 self.assertIn(word, said)
             # The same as at a start, where it would be refused there, too.
             self.assertEqual([0, 1, 2], self.numbers())
+        self.assertFalse(sent.exists())
         os.remove(self.first.config)
         self.assertIn("sw1.textproto", self.first.ctl("reload", check=False).stderr)
         self.assertEqual([0, 1, 2], self.numbers())

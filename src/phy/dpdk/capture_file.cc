@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pcap/pcap.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,10 +64,17 @@ Result<void> writable_capture(const std::string& path, bool overwrite) {
   return cannot_be_made(path);
 }
 
-Result<void> make_capture(const std::string& path) {
+Result<MadeCapture> make_capture(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (fd) return {};
+  struct stat status {};
+  if (fd && ::fstat(fd.get(), &status) == 0) return MadeCapture{path, status.st_dev, status.st_ino};
   return errno == EEXIST ? there_already(path) : cannot_be_made(path);
+}
+
+void remove_capture(const MadeCapture& made) {
+  struct stat status {};
+  if (::lstat(made.path.c_str(), &status) != 0) return;
+  if (status.st_dev == made.device && status.st_ino == made.inode) ::unlink(made.path.c_str());
 }
 
 }  // namespace mtl::phy

@@ -82,21 +82,14 @@ Result<void> Media::open(const Plan& plan, phy::MbufPool& pool) {
       phy::CarrierMonitor::open([this](const phy::InterfaceState& state) { interface_is(state); });
   if (!monitor) return monitor.error();
   monitor_ = std::move(*monitor);
+  std::vector<PortId> ports;
   for (const PortPlan& port : plan.ports) {
-    if (!port.present()) continue;
-    Entry& entry = entries_[port.port.value()];
-    Result<void> opened;
-    if (entry.place == nullptr) {
-      opened = open_slot(port, entry, pool);
-    } else if (port.first_on_device == port.port) {
-      opened = open_place(*entry.place, pool);
-    }
-    if (!opened) return at_port(port, opened.error());
+    if (port.present()) ports.push_back(port.port);
   }
-  for (const auto& place : places_) {
-    if (!place->device->interface().empty()) monitor_->watch(place->device->interface());
-  }
-  return watch_all();
+  auto opened = open_ports(plan, ports, [&pool](const auto&, std::uint32_t) { return &pool; });
+  if (opened) opened = watch_all();
+  if (!opened) undo(ports);
+  return opened;
 }
 
 Result<void> Media::watch_all() {
@@ -135,27 +128,50 @@ Result<void> Media::add(const Plan& plan, const std::vector<PortId>& ports, cons
     done = add_place(plan, id);
     if (!done) done = at_port(port, done.error());
   }
-  for (const PortId id : ports) {
-    if (!done) break;
-    done = add_port(plan, id, pool_of);
-    if (!done) done = at_port(plan.ports[id.value()], done.error());
+  if (done) done = open_ports(plan, ports, pool_of);
+  if (!done) {
+    undo(ports);
+    remove(ports);
   }
-  if (!done) remove(ports);
   return done;
 }
 
-Result<void> Media::add_port(const Plan& plan, PortId id, const PoolOf& pool_of) {
-  const PortPlan& port = plan.ports[id.value()];
-  Entry& entry = entries_[id.value()];
-  if (port.first_on_device != id) return {};
-  const std::vector<PortId> ports =
-      entry.place == nullptr ? std::vector<PortId>{id} : entry.place->ports;
-  auto pool = pool_of(ports, entry.place == nullptr ? 0 : entry.place->device->room());
-  if (!pool) return pool.error();
-  if (entry.place == nullptr) return open_slot(port, entry, **pool);
-  if (auto opened = open_place(*entry.place, **pool); !opened) return opened;
-  if (!entry.place->device->interface().empty()) monitor_->watch(entry.place->device->interface());
+Result<void> Media::open_ports(const Plan& plan, const std::vector<PortId>& ports,
+                               const PoolOf& pool_of) {
+  struct Opening {
+    PortId port;
+    phy::MbufPool* pool;
+  };
+  std::vector<Opening> all;  // first what may fail before anything is open
+  for (const PortId id : ports) {
+    if (plan.ports[id.value()].first_on_device != id) continue;
+    const Place* place = entries_[id.value()].place;
+    auto pool = place == nullptr ? pool_of({id}, 0) : pool_of(place->ports, place->device->room());
+    if (!pool) return at_port(plan.ports[id.value()], pool.error());
+    all.push_back({id, *pool});
+  }
+  std::stable_partition(all.begin(), all.end(), [this](const Opening& one) {
+    const Place* place = entries_[one.port.value()].place;
+    return place == nullptr || !place->device->overwrites();
+  });
+  for (const Opening& one : all) {
+    const PortPlan& port = plan.ports[one.port.value()];
+    Entry& entry = entries_[one.port.value()];
+    auto opened = entry.place == nullptr ? open_slot(port, entry, *one.pool)
+                                         : open_place(*entry.place, *one.pool);
+    if (!opened) return at_port(port, opened.error());
+  }
   return {};
+}
+
+/// Closes those of them that are open, and takes back what they had made.
+void Media::undo(const std::vector<PortId>& ports) {
+  for (const PortId id : ports) {
+    Place* const place = entries_[id.value()].place;
+    if (place == nullptr || place->ports.front() != id || !place->open()) continue;
+    close(*place);
+    place->device->undo();
+  }
 }
 
 Result<void> Media::check(const Plan& plan, const std::vector<PortId>& ports) {
@@ -200,6 +216,7 @@ Result<void> Media::open_place(Place& place, phy::MbufPool& pool) {
   place.pool = &pool;
   if (auto opened = place.device->open(pool); !opened) return opened;
   give_ports(place);
+  if (!place.device->interface().empty()) monitor_->watch(place.device->interface());
   if (auto* const memif = dynamic_cast<MemifMedia*>(place.device.get()); memif != nullptr) {
     entries_[place.ports.front().value()].memif = &memif->memif();
     memif_ends_.resize(std::max(memif_ends_.size(), memif->end() + 1));

@@ -31,7 +31,7 @@ class Media {
   /// Bytes that the pools' buffers must hold.
   std::uint32_t room() const { return room_; }
   /// Opens the devices of all ports, whose frames come into `pool`. Needs a started Eal. `pool`
-  /// outlives the media. Once; after an error only the destructor.
+  /// outlives the media. Once; after an error, which leaves no file behind, only the destructor.
   Result<void> open(const Plan& plan, phy::MbufPool& pool);
 
   /// The pool into which the frames of these ports are to come, which are all on one device, with
@@ -39,7 +39,8 @@ class Media {
   using PoolOf =
       std::function<Result<phy::MbufPool*>(const std::vector<PortId>& ports, std::uint32_t room)>;
   /// Checks and opens the devices of further ports of `plan`, all that are on these devices; the
-  /// others go on. After an error, whose text is that of check() and open(), none of them is there.
+  /// others go on. After an error, whose text is that of check() and open(), none of them is there,
+  /// nor what they had made. What overwrites a file is opened last.
   Result<void> add(const Plan& plan, const std::vector<PortId>& ports, const PoolOf& pool_of);
   /// Only looks whether they could be opened; `plan` as for add().
   static Result<void> check(const Plan& plan, const std::vector<PortId>& ports);
@@ -117,12 +118,14 @@ class Media {
 
   explicit Media(Log& log) : log_(log) {}
   Result<void> add_place(const Plan& plan, PortId first);
-  Result<void> add_port(const Plan& plan, PortId port, const PoolOf& pool_of);
+  Result<void> open_ports(const Plan& plan, const std::vector<PortId>& ports,
+                          const PoolOf& pool_of);
   Result<void> make_memif(const std::string& name);
   Result<void> watch(int fd);
   void start_memif();
   Result<void> open_slot(const PortPlan& plan, Entry& entry, phy::MbufPool& pool);
   Result<void> open_place(Place& place, phy::MbufPool& pool);
+  void undo(const std::vector<PortId>& ports);
   Result<void> watch_all();
   void give_ports(Place& place);
   void close(Place& place);

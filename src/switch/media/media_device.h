@@ -34,6 +34,11 @@ class MediaDevice {
   virtual Result<void> open(phy::MbufPool& pool) = 0;
   /// Closes it: no worker uses port() any more. Nothing if it is not open.
   virtual void close() = 0;
+  /// After close(), where what was to be opened along with it could not be: removes what open()
+  /// has made and close() leaves.
+  virtual void undo() {}
+  /// Whether open() ends something that undo() cannot bring back: it is opened after all others.
+  virtual bool overwrites() const { return false; }
   /// nullptr unless it is open.
   virtual phy::Port* port() const = 0;
   /// Our address on it: what it was when the device was opened first, since peers and links keep

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "link/codec.h"
-#include "phy/dpdk/capture_file.h"
 #include "phy/dpdk/interface.h"
 
 namespace mtl::switchd {
@@ -54,16 +53,26 @@ std::string PcapMedia::devargs() const {
 Result<void> PcapMedia::open(phy::MbufPool& pool) {
   // net_pcap follows links and truncates whatever it finds: it finds a file of ours.
   if (!device_.send_file.empty() && !device_.overwrite) {
-    if (auto made = phy::make_capture(device_.send_file); !made) return made;
+    auto made = phy::make_capture(device_.send_file);
+    if (!made) return made.error();
+    made_ = std::move(*made);
   }
   auto port = phy::open_ethdev(devargs(), pool, options_);
-  if (!port) return port.error();
+  if (!port) {
+    undo();
+    return port.error();
+  }
   port_ = std::move(*port);
   gone_ = false;
   if (device_.interface.empty()) return {};
   const auto now = phy::query_interface(device_.interface);
   if (now) follow(*now);
   return {};
+}
+
+void PcapMedia::undo() {
+  if (made_) phy::remove_capture(*made_);
+  made_.reset();
 }
 
 DropReading PcapMedia::drops() const {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "phy/dpdk/capture_file.h"
 #include "phy/dpdk/ethdev_port.h"
 #include "switch/media/media_device.h"
 
@@ -18,6 +20,8 @@ class PcapMedia final : public MediaDevice {
   Result<void> check() override;
   Result<void> open(phy::MbufPool& pool) override;
   void close() override { port_.reset(); }
+  void undo() override;
+  bool overwrites() const override { return device_.overwrite; }
   phy::Port* port() const override { return port_.get(); }
   Mac mac() const override { return mac_; }
   DropReading drops() const override;
@@ -33,6 +37,7 @@ class PcapMedia final : public MediaDevice {
   PcapDevice device_;
   phy::EthdevOptions options_;
   Mac mac_{};
+  std::optional<phy::MadeCapture> made_;  ///< by the last open()
   std::unique_ptr<phy::EthdevPort> port_;
   int index_ = 0;      ///< of the interface that is open
   bool gone_ = false;  ///< it is not there any more

@@ -69,15 +69,30 @@ TEST_F(CaptureFile, NothingIsOverwrittenByAccident) {
 
 TEST_F(CaptureFile, IsMadeAnewForItsOwnerAndNowhereElse) {
   const fs::path made = directory_ / "made";
-  EXPECT_EQ(said(make_capture(made.string())), "");
+  EXPECT_TRUE(make_capture(made.string()));
   EXPECT_EQ(fs::status(made).permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  expect_in("made is there already", said(make_capture(made.string())));
+  expect_in("made is there already", make_capture(made.string()).error().message);
   const fs::path elsewhere = directory_ / "elsewhere";
   const fs::path link = directory_ / "link";
   fs::create_symlink(elsewhere, link);
-  expect_in("link is there already", said(make_capture(link.string())));
+  expect_in("link is there already", make_capture(link.string()).error().message);
   EXPECT_FALSE(fs::exists(elsewhere));
-  expect_in("cannot be made in /nowhere", said(make_capture("/nowhere/x")));
+  expect_in("cannot be made in /nowhere", make_capture("/nowhere/x").error().message);
+}
+
+TEST_F(CaptureFile, WhatWasMadeIsRemovedAndNothingElse) {
+  const std::string path = (directory_ / "made").string();
+  const auto made = make_capture(path);
+  ASSERT_TRUE(made);
+  std::ofstream(path, std::ios::app) << "what the port wrote";
+  fs::rename(path, path + ".kept");
+  write("made", "another's");
+  remove_capture(*made);
+  EXPECT_TRUE(fs::exists(path));
+  fs::rename(path + ".kept", path);
+  remove_capture(*made);
+  EXPECT_FALSE(fs::exists(path));
+  remove_capture(*made);
 }
 
 }  // namespace

@@ -345,6 +345,72 @@ TEST_F(ReloadTest, AfterStopNoneBegins) {
   EXPECT_EQ(reload_->next_deadline(time_), kNever);
 }
 
+/// A directory of the test's own.
+class Directory {
+ public:
+  Directory() { EXPECT_NE(::mkdtemp(path_.data()), nullptr); }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "mtl-reload-XXXXXX").string();
+};
+
+std::string pcap(int port, const std::string& file, const std::string& more = "") {
+  return "ports { port: " + std::to_string(port) + " pcap { send_file: \"" + file + "\" " + more +
+         " } }\n";
+}
+const std::string kNonesuch9 = "ports { port: 9 ethdev { devargs: \"net_nonesuch0\" } }\n";
+
+// Its device makes a file, the next one cannot be opened: the file goes, and is no reason to refuse
+// the next reload.
+TEST_F(ReloadTest, ARefusedReloadLeavesNoFileBehind) {
+  start_workers();
+  const Directory directory;
+  const std::string file = directory.file("sent.pcap");
+  for (const bool wrong : {true, true, false}) {
+    ask(kSlot0 + kSlot1 + pcap(8, file) + (wrong ? kNonesuch9 : ""));
+    until([this] { return answer_.has_value(); });
+    EXPECT_THAT(*answer_, HasSubstr(wrong ? "net_nonesuch0" : "done"));
+    EXPECT_NE(std::filesystem::exists(file), wrong);
+    EXPECT_NE(has(PortId(8)), wrong);
+  }
+}
+
+// Nor does it empty one that it may overwrite.
+TEST_F(ReloadTest, ARefusedReloadOverwritesNothing) {
+  start_workers();
+  const Directory directory;
+  const std::string file = directory.file("sent.pcap");
+  std::ofstream(file) << "precious";
+  ask(kSlot0 + kSlot1 + pcap(8, file, "overwrite: true") + kNonesuch9);
+  until([this] { return answer_.has_value(); });
+  EXPECT_THAT(*answer_, HasSubstr("net_nonesuch0"));
+  std::string content;
+  std::ifstream(file) >> content;
+  EXPECT_EQ(content, "precious");
+  done(kSlot0 + kSlot1 + pcap(8, file, "overwrite: true"));
+  std::ifstream(file) >> content;
+  EXPECT_NE(content, "precious");
+}
+
+// As the daemon does at its start.
+TEST_F(ReloadTest, MediaThatCannotAllBeOpenedLeaveNoFileBehind) {
+  const Directory directory;
+  const std::string file = directory.file("sent.pcap");
+  auto plan = planned(pcap(8, file) + kNonesuch9);
+  ASSERT_TRUE(plan) << plan.error().message;
+  auto media = std::move(*Media::check(*plan, log_));
+  const auto opened = media->open(*plan, *receive_);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("net_nonesuch0"));
+  media.reset();
+  EXPECT_FALSE(std::filesystem::exists(file));
+  start_workers();
+}
+
 /// Has a worker take buffers of a pool, and give back all but some, so that what is free lies with
 /// it and in common.
 std::vector<Buffer*> keep_some(NodeHost& host, std::size_t worker, phy::MbufPool& pool,

@@ -4,10 +4,13 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mempool.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 
 #include "base/byte_order.h"
 
@@ -15,6 +18,18 @@ namespace mtl::phy {
 namespace {
 
 constexpr unsigned kPrefetch = 4;
+
+/// Drivers whose frames a CPU copies, so that any memory will do. What is on other devices, as
+/// bonding is, may be on a NIC.
+bool copied_by_cpu(std::string_view driver) {
+  constexpr std::array kDrivers{"net_af_packet", "net_pcap", "net_null", "net_ring"};
+  return std::find(kDrivers.begin(), kDrivers.end(), driver) != kDrivers.end();
+}
+
+/// Whether a device that reads or writes memory by itself can reach the pool's.
+bool reachable(const rte_mempool& pool) {
+  return (pool.flags & RTE_MEMPOOL_F_NON_IO) == 0;
+}
 
 /// Bytes of 802.1Q tag in a frame that is to be sent.
 std::uint32_t tag_length(const rte_mbuf& frame) {
@@ -82,6 +97,8 @@ Result<void> EthdevPort::start() {
   traits_.lossy = options_.lossy;
   traits_.knows_carrier = true;
   hands_over_ = traits_.driver == "net_ring";
+  by_itself_ = !copied_by_cpu(traits_.driver);
+  if (auto checked = check_memory(); !checked) return checked;
   if (auto checked = check_frame_length(); !checked) return checked;
   if (auto made = set_up_queues(); !made) return made;
   if (const int rc = rte_eth_dev_start(id_); rc < 0)
@@ -94,6 +111,13 @@ Result<void> EthdevPort::start() {
   set_frame_limit(traits_.max_frame);
   if (options_.driver_knows_carrier) sample();
   return {};
+}
+
+Result<void> EthdevPort::check_memory() {
+  if (!by_itself_ || reachable(*pool_.mempool())) return {};
+  return Error{"device " + options_.device +
+               ": it cannot reach the buffers of a port that is added without huge pages: set "
+               "runtime.huge_pages, or configure it at the start, and restart"};
 }
 
 Result<void> EthdevPort::check_frame_length() {
@@ -210,7 +234,10 @@ bool EthdevPort::send(const link::FrameOut& frame) {
 bool EthdevPort::may_reference(const link::FrameOut& frame) const {
   const Buffer* packet = frame.packet;
   if (packet == nullptr || hands_over_) return false;
-  if (packet->pool != &pool_ && !MbufPool::holds(*packet)) return false;
+  if (packet->pool != &pool_) {
+    if (!MbufPool::holds(*packet)) return false;
+    if (by_itself_ && !reachable(*MbufPool::mbuf(*packet)->pool)) return false;
+  }
   const std::uint32_t padding = frame.length() - frame.head_length - packet->length;
   return packet->headroom >= frame.head_length && packet->tailroom >= padding &&
          rte_mbuf_refcnt_read(MbufPool::mbuf(*packet)) == 1;

@@ -41,13 +41,16 @@ struct DeviceCounters {
 /// sent from where it lies: the header goes before it and the device gets a reference of its own.
 /// It is copied when its memory may not be touched: a device still reads it (it is sent again), it
 /// lies in another kind of pool, there is no room around it, or the driver hands the memory itself
-/// to the receiver (net_ring).
+/// to the receiver (net_ring); and when a device that reads memory by itself (a NIC) cannot reach
+/// it: see MbufPoolConfig::apart.
 ///
 /// Port's functions: one worker. Control thread: what is marked so.
 class EthdevPort : public Port {
  public:
   /// Configures and starts DPDK's port `id`; received frames come from `pool`, which outlives the
-  /// port. The port owns the device from here on, also if it cannot be opened. Control thread.
+  /// port. The port owns the device from here on, also if it cannot be opened. Errors: the device
+  /// refuses; its frames do not fit the pool's buffers, or these lie where it cannot reach them.
+  /// Control thread.
   static Result<std::unique_ptr<EthdevPort>> open(std::uint16_t id, MbufPool& pool,
                                                   const EthdevOptions& options);
   /// The worker must have let go of the port. Control thread.
@@ -99,6 +102,7 @@ class EthdevPort : public Port {
  private:
   static constexpr unsigned kGather = 32;
 
+  Result<void> check_memory();
   Result<void> check_frame_length();
   Result<void> set_up_queues();
   Error error(const std::string& what, int rc) const;
@@ -113,6 +117,7 @@ class EthdevPort : public Port {
   std::uint16_t id_;
   MbufPool& pool_;
   bool hands_over_ = false;  ///< the driver gives our memory to the receiver
+  bool by_itself_ = true;    ///< the device reads and writes memory, not the worker
   bool removed_ = false;
   std::atomic<bool> carrier_{true};
   std::atomic<std::uint32_t> limit_{0};

@@ -448,6 +448,56 @@ TEST_F(NullPort, ClosingGivesBackWhatWasGathered) {
   give_back(packet);
 }
 
+/// A bond, which may be on NICs: these read memory by themselves, by addresses that memory apart
+/// from DPDK's does not have.
+class BondPort : public ::testing::Test {
+ protected:
+  static constexpr MbufPoolConfig kApart{.count = 600, .room = kRoom, .apart = true};
+  static void SetUpTestSuite() { ASSERT_TRUE(attach("net_null_member,no-rx=1")); }
+  static Result<std::unique_ptr<EthdevPort>> open(MbufPool& pool) {
+    EthdevOptions options;
+    options.max_frame = kMaxFrame;
+    return open_ethdev("net_bonding_mtl,mode=1,slave=net_null_member", pool, options);
+  }
+};
+
+TEST_F(BondPort, WhatItsMembersMayNotReachIsCopied) {
+  const auto pool = make_pool();
+  const auto reachable = make_pool();
+  const auto apart = std::move(*MbufPool::create(kApart));
+  auto port = open(*pool);
+  ASSERT_TRUE(port) << port.error().message;
+  ASSERT_EQ((*port)->traits().driver, "net_bonding");
+  Buffer* const near = packet_of(*reachable, noise(200, 1));
+  Buffer* const far = packet_of(*apart, noise(200, 2));
+  ASSERT_TRUE((*port)->send(frame_of(near, 0x21)));
+  EXPECT_FALSE(reachable->exclusive(*near));
+  ASSERT_TRUE((*port)->send(frame_of(far, 0x22)));
+  EXPECT_TRUE(apart->exclusive(*far));
+  port->reset();
+  give_back(near);
+  give_back(far);
+  EXPECT_EQ(pool->free_buffers(), pool->size());
+}
+
+TEST_F(BondPort, BuffersThatItsMembersMayNotReachAreRefused) {
+  const auto apart = std::move(*MbufPool::create(kApart));
+  const auto port = open(*apart);
+  ASSERT_FALSE(port);
+  EXPECT_NE(port.error().message.find("cannot reach the buffers"), std::string::npos)
+      << port.error().message;
+  EXPECT_NE(port.error().message.find("runtime.huge_pages"), std::string::npos);
+}
+
+TEST_F(NullPort, MemoryApartIsNotCopiedForADriverThatDoesThatItself) {
+  const auto apart = std::move(*MbufPool::create({.count = 600, .room = kRoom, .apart = true}));
+  Buffer* const packet = packet_of(*apart, noise(200, 3));
+  ASSERT_TRUE(port_->send(frame_of(packet, 0x23)));
+  EXPECT_FALSE(apart->exclusive(*packet));
+  port_->flush();
+  give_back(packet);
+}
+
 TEST(Attach, DeviceThatNoDriverTakesIsAnError) {
   const auto none = attach("net_no_such_driver0");
   ASSERT_FALSE(none);

@@ -1,5 +1,7 @@
 #include "phy/dpdk/carrier.h"
 
+#include <linux/if_link.h>
+#include <linux/if_tun.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -12,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 namespace mtl::phy {
 namespace {
@@ -50,6 +53,46 @@ struct Request {
 static_assert(sizeof(Request) ==
               NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(ifinfomsg)) + RTA_LENGTH(IFNAMSIZ));
 
+template <class T>
+std::optional<T> value_of(const rtattr& attribute) {
+  if (RTA_PAYLOAD(&attribute) != sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, RTA_DATA(&attribute), sizeof value);
+  return value;
+}
+
+/// Calls `each` for the attributes in another one.
+template <class Each>
+void for_each_in(const rtattr& nest, const Each& each) {
+  auto left = static_cast<int>(RTA_PAYLOAD(&nest));
+  for (const auto* a = static_cast<const rtattr*>(RTA_DATA(&nest)); RTA_OK(a, left);
+       a = RTA_NEXT(a, left)) {
+    each(*a);
+  }
+}
+
+/// IFLA_LINKINFO; nullopt: of another kind of interface, or by a kernel older than 4.20.
+std::optional<TunState> parse_tun(const rtattr& link_info) {
+  bool is_tun = false;
+  const rtattr* data = nullptr;
+  for_each_in(link_info, [&](const rtattr& a) {
+    const auto* text = static_cast<const char*>(RTA_DATA(&a));
+    if (a.rta_type == IFLA_INFO_KIND) {
+      is_tun = std::string_view(text, ::strnlen(text, RTA_PAYLOAD(&a))) == "tun";
+    }
+    if (a.rta_type == IFLA_INFO_DATA) data = &a;
+  });
+  if (!is_tun || data == nullptr) return std::nullopt;
+  TunState state;
+  for_each_in(*data, [&](const rtattr& a) {
+    if (a.rta_type == IFLA_TUN_TYPE) state.tap = value_of<std::uint8_t>(a) == IFF_TAP;
+    if (a.rta_type == IFLA_TUN_MULTI_QUEUE) state.multi_queue = value_of<std::uint8_t>(a) == 1;
+    if (a.rta_type == IFLA_TUN_OWNER) state.owner = value_of<std::uint32_t>(a);
+    if (a.rta_type == IFLA_TUN_GROUP) state.group = value_of<std::uint32_t>(a);
+  });
+  return state;
+}
+
 /// A message RTM_NEWLINK, checked for its lengths; nullopt if it is not about an interface itself.
 std::optional<InterfaceState> parse_link(const nlmsghdr& message) {
   if (message.nlmsg_len < NLMSG_LENGTH(sizeof(ifinfomsg))) return std::nullopt;
@@ -72,6 +115,8 @@ std::optional<InterfaceState> parse_link(const nlmsghdr& message) {
       std::memcpy(&state.mtu, payload, size);
     } else if (a->rta_type == IFLA_ADDRESS && size == state.mac.size()) {
       std::memcpy(state.mac.data(), payload, size);
+    } else if (a->rta_type == IFLA_LINKINFO) {
+      state.tun = parse_tun(*a);
     }
   }
   return state;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,15 @@ struct nlmsghdr;
 namespace mtl::phy {
 
 /// A Linux interface as the kernel tells of it.
+/// What the kernel tells of a TUN or TAP interface.
+struct TunState {
+  bool tap = false;
+  bool multi_queue = false;
+  std::optional<std::uint32_t> owner = {};  ///< the user who may use it without CAP_NET_ADMIN
+  std::optional<std::uint32_t> group = {};  ///< likewise
+  friend bool operator==(const TunState&, const TunState&) = default;
+};
+
 struct InterfaceState {
   std::string name;
   bool exists = false;
@@ -26,6 +36,7 @@ struct InterfaceState {
   bool lower_up = false;  ///< the medium has carrier
   std::uint32_t mtu = 0;  ///< bytes behind the Ethernet header
   Mac mac{};
+  std::optional<TunState> tun = {};  ///< of these alone
 
   bool carrier() const { return exists && admin_up && lower_up; }
   friend bool operator==(const InterfaceState&, const InterfaceState&) = default;

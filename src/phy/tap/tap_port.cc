@@ -68,6 +68,32 @@ Error refused(const TapConfig& config, int error) {
   }
 }
 
+/// Whether this process may make interfaces, and use those of others. The kernel says so when it
+/// is asked for one of no kind, which it refuses in any case.
+bool may_administer(int fd) {
+  ifreq request{};
+  request.ifr_flags = static_cast<short>(IFF_NO_PI);
+  return ::ioctl(fd, TUNSETIFF, &request) == 0 || (errno != EPERM && errno != EACCES);
+}
+
+bool has_group(gid_t group) {
+  if (group == ::getegid()) return true;
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(0, ::getgroups(0, nullptr))));
+  const int n = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  if (n < 0) return false;
+  groups.resize(static_cast<std::size_t>(n));
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+/// Why TUNSETIFF would refuse the interface that is there, by its rules; 0: nothing is known.
+int why_refused(const InterfaceState& state, int fd) {
+  if (!state.tun || !state.tun->tap || state.tun->multi_queue) return EINVAL;
+  const bool ours = (!state.tun->owner || *state.tun->owner == ::geteuid()) &&
+                    (!state.tun->group || has_group(*state.tun->group));
+  if (!ours && !may_administer(fd)) return EPERM;
+  return state.lower_up ? EBUSY : 0;  // it has carrier as long as a program has it open
+}
+
 /// Makes the interface, or takes the one that is there.
 Result<Fd> attach(const TapConfig& config) {
   auto fd = open_device(config);
@@ -138,8 +164,12 @@ Result<TapPlan> plan_tap(const TapConfig& config) {
   } else if (auto named = usable_name(config.interface); !named) {
     return named.error();
   }
-  // Trying is the only way to know whether it will do; an interface that it makes goes again.
-  if (auto tried = attach(config); !tried) return tried.error();
+  // Not by trying: an interface that is there for a moment only is noticed by others.
+  const auto fd = open_device(config);
+  if (!fd) return fd.error();
+  const int why =
+      plan.ours ? (may_administer(fd->get()) ? 0 : EPERM) : why_refused(*state, fd->get());
+  if (why != 0) return refused(config, why);
   return plan;
 }
 

@@ -30,9 +30,9 @@ struct TapPlan {
   /// shows.
   std::uint32_t pool_room() const;
 };
-/// Checks what can be checked without making an interface. Errors, each with the remedy: a name
-/// that cannot be used; an interface of that name that is no TAP, or is too short or down; no
-/// /dev/net/tun; no CAP_NET_ADMIN for a new one.
+/// Looks at what there is, and changes nothing. Errors, each with the remedy: a name that cannot be
+/// used; an interface of that name that is no TAP, is too short, down, used by a program, or
+/// another user's; no /dev/net/tun; no CAP_NET_ADMIN for a new one.
 Result<TapPlan> plan_tap(const TapConfig& config);
 
 /// A TAP interface: what the host sends on it arrives here, and what is sent here the host receives

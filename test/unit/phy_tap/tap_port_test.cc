@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
@@ -11,7 +12,9 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -223,6 +226,53 @@ TEST_F(Tap, RefusesByName) {
   run("ip link del mtm");
   EXPECT_NE(refusal(config("a,b")).find("is not a name that can be used"), std::string::npos);
   EXPECT_NE(refusal(config("mt%d")).find("is not a name that can be used"), std::string::npos);
+}
+
+/// What a command says.
+std::string said(const std::string& command) {
+  std::string out;
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return out;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) out += static_cast<char>(c);
+  ::pclose(pipe);
+  return out;
+}
+
+// The kernel numbers interfaces one after another, and counts how often one got and lost carrier.
+TEST_F(Tap, PlanningOnlyLooks) {
+  run("ip tuntap add dev first mode tap");
+  EXPECT_EQ(refusal(config("mtnew")), "");
+  run("ip tuntap add dev second mode tap");
+  EXPECT_EQ(query_interface("second")->index, query_interface("first")->index + 1)
+      << "an interface was made in between";
+  run("ip tuntap add dev mtp mode tap; ip link set mtp up mtu 9016");
+  const std::string changes = "ip -j -s -s link show mtp | grep -o 'carrier_changes\":[0-9]*'";
+  const std::string before = said(changes);
+  ASSERT_NE(before, "");
+  EXPECT_EQ(refusal(config("mtp")), "");
+  EXPECT_EQ(said(changes), before);
+  run("ip link del mtp; ip link del first; ip link del second");
+}
+
+// As a user who may not administer the network: in a process of its own, which has no way back.
+TEST_F(Tap, WithoutTheCapabilityOnlyAnInterfaceMadeForTheUserWillDo) {
+  run("ip tuntap add dev mta mode tap; ip link set mta up mtu 9016");  // anybody's
+  run("ip tuntap add dev mty mode tap user 4711; ip link set mty up mtu 9016");
+  run("ip tuntap add dev mtg mode tap group 4712; ip link set mtg up mtu 9016");
+  run("ip tuntap add dev mto mode tap user 4713; ip link set mto up mtu 9016");
+  const std::string needs = "CAP_NET_ADMIN";
+  EXPECT_EXIT(
+      {
+        const gid_t group = 4712;
+        if (::setgroups(1, &group) != 0 || ::setgid(4711) != 0 || ::setuid(4711) != 0) ::_exit(2);
+        const bool all = refusal(config("mtnew")).find(needs) != std::string::npos &&
+                         refusal(config("mto")).find(needs) != std::string::npos &&
+                         refusal(config("mta")).empty() && refusal(config("mty")).empty() &&
+                         refusal(config("mtg")).empty();
+        ::_exit(all ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  for (const char* name : {"mta", "mty", "mtg", "mto"}) run(std::string("ip link del ") + name);
 }
 
 TEST_F(Tap, AnOperatorsInterfaceIsUsedAsItIsAndStays) {

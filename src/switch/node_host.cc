@@ -270,12 +270,23 @@ void NodeHost::remove(PortId port, Done done) {
       });
 }
 
-void NodeHost::read(std::function<void(const std::vector<ShardReading>&)> done) {
+void NodeHost::read(Read done) {
+  readers_.push_back(std::move(done));
+  if (!reading_) take_reading();
+}
+
+void NodeHost::take_reading() {
+  reading_ = true;
+  const auto readers = std::make_shared<std::vector<Read>>(std::exchange(readers_, {}));
   const auto readings = std::make_shared<std::vector<ShardReading>>();
   for (const auto& host : hosts_) readings->push_back(host->blank_reading());
   post_all(
       [readings](ShardHost& host, Time now) { host.read((*readings)[host.id().value()], now); },
-      [readings, done = std::move(done)] { done(*readings); });
+      [this, readings, readers] {
+        reading_ = false;
+        if (!readers_.empty()) take_reading();
+        for (const Read& reader : *readers) reader(*readings);
+      });
 }
 
 std::uint64_t NodeHost::untold(PortId port) const {

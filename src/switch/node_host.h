@@ -95,8 +95,10 @@ class NodeHost {
   /// Disables every link (ShardHost::disable_all()): at once those that a worker has, and once more
   /// at the end of the move that is under way, for those between two.
   void disable_all();
-  /// A reading of every shard, in order.
-  void read(std::function<void(const std::vector<ShardReading>&)> done);
+  using Read = std::function<void(const std::vector<ShardReading>&)>;
+  /// A reading of every shard, in order, taken after this call. Who asks while one is being taken
+  /// shares the next: a worker that does not answer makes no heap of them.
+  void read(Read done);
 
   /// See ShardHost::untold().
   std::uint64_t untold(PortId port) const;
@@ -129,6 +131,7 @@ class NodeHost {
   void take_away(const std::shared_ptr<Move>& move);
   void put_down(const std::shared_ptr<Move>& move);
   void end(const Done& done);
+  void take_reading();
   void collect();
   void hold_on();
   void replace_rings(std::size_t buffers, const Done& done);
@@ -145,6 +148,8 @@ class NodeHost {
   std::size_t room_;                               ///< of rings, those on their way included
   std::size_t passing_by_ = 0;                     ///< workers that are to use a new ring
   Time held_until_{};                              ///< dispatch() waits for a step until then
+  bool reading_ = false;                           ///< workers were asked for one
+  std::vector<Read> readers_;                      ///< of the next
   std::vector<Done> waiting_;                      ///< for the end of the move
 };
 

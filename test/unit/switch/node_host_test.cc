@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -969,6 +970,28 @@ TEST_F(NodeHostMovesStepByStep, AWorkerThatDoesNotAnswerHoldsUpTheMoveAlone) {
   fabric.until([&] { return moves == 1; });
   EXPECT_TRUE(fabric.has(1, kPort0));
   fabric.exchange(3, 1, 100);
+}
+
+// Somebody looks every second, for days.
+TEST_F(NodeHostMovesStepByStep, ReadingsThatWaitForAWorkerAreNotHeapedUp) {
+  StandingStill third(fabric, 2);
+  third.until_it_does();
+  std::size_t told = 0;
+  std::set<const void*> taken;
+  const auto look = [&] {
+    fabric.host->read([&](const std::vector<ShardReading>& readings) {
+      ++told;
+      taken.insert(readings.data());
+    });
+  };
+  for (int i = 0; i < 100; ++i) look();
+  fabric.turns({0, 1});
+  EXPECT_EQ(told, 0u);
+  third.go_on();
+  fabric.until([&] { return told == 100; });
+  EXPECT_LE(taken.size(), 2u);
+  look();
+  fabric.until([&] { return told == 101; });
 }
 
 // Step 1: one that has not seen it may still pass packets to the former owner.

@@ -16,6 +16,7 @@
 #include "phy/local_port.h"
 #include "test/unit/runtime/count_new.h"
 #include "test/unit/runtime/wire.h"
+#include "test/unit/switch/standing_still.h"
 
 namespace mtl::switchd {
 namespace {
@@ -24,6 +25,7 @@ using runtime::test::node_config;
 using runtime::test::patient;
 using runtime::test::routes;
 using runtime::test::TestNode;
+using test::StandingStill;
 
 constexpr std::uint16_t kSwitch = 9;
 constexpr PortId kPort0{0};
@@ -747,31 +749,6 @@ TEST_P(NodeHostOf, N9_MeasuresHowLongReroutingTook) {
   fabric.until([&] { return went_on.load(); });
 }
 
-/// A worker of the switch that stands still once it has done what it was asked before, as in a
-/// device's call that does not return.
-class StandingStill {
- public:
-  StandingStill(SwitchAndEndpoints& fabric, std::size_t worker) {
-    fabric.host->host(worker).worker().post([state = state_](Time) {
-      state->stands = true;
-      while (!state->goes_on) std::this_thread::yield();
-    });
-  }
-  ~StandingStill() { go_on(); }
-  StandingStill(const StandingStill&) = delete;
-  StandingStill& operator=(const StandingStill&) = delete;
-  void until_it_does() const {
-    while (!state_->stands) std::this_thread::yield();
-  }
-  void go_on() { state_->goes_on = true; }
-
- private:
-  struct State {
-    std::atomic<bool> stands{false}, goes_on{false};
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
 /// As many endpoints as workers, so that each worker has a port at first.
 class Moving {
  public:
@@ -939,10 +916,10 @@ class NodeHostMovesStepByStep : public testing::Test, protected Moving {
   /// Begins what asks every worker first: worker 1 stands still once it has answered, and has not
   /// taken in kOlder datagrams then.
   std::unique_ptr<StandingStill> answers_and_stands(const std::function<void()>& begin) {
-    StandingStill before(fabric, 1);
+    StandingStill before(*fabric.host, 1);
     before.until_it_does();
     begin();
-    auto answered = std::make_unique<StandingStill>(fabric, 1);
+    auto answered = std::make_unique<StandingStill>(*fabric.host, 1);
     before.go_on();
     answered->until_it_does();
     fabric.busy_elsewhere = true;
@@ -953,7 +930,7 @@ class NodeHostMovesStepByStep : public testing::Test, protected Moving {
 };
 
 TEST_F(NodeHostMovesStepByStep, AWorkerThatDoesNotAnswerHoldsUpTheMoveAlone) {
-  StandingStill third(fabric, 2);
+  StandingStill third(*fabric.host, 2);
   third.until_it_does();
   move({kPort0}, 1);
   fabric.turns({0, 1});
@@ -974,7 +951,7 @@ TEST_F(NodeHostMovesStepByStep, AWorkerThatDoesNotAnswerHoldsUpTheMoveAlone) {
 
 // Somebody looks every second, for days.
 TEST_F(NodeHostMovesStepByStep, ReadingsThatWaitForAWorkerAreNotHeapedUp) {
-  StandingStill third(fabric, 2);
+  StandingStill third(*fabric.host, 2);
   third.until_it_does();
   std::size_t told = 0;
   std::set<const void*> taken;
@@ -997,7 +974,7 @@ TEST_F(NodeHostMovesStepByStep, ReadingsThatWaitForAWorkerAreNotHeapedUp) {
 // Step 1: one that has not seen it may still pass packets to the former owner.
 TEST_F(NodeHostMovesStepByStep, ThePortStaysUntilEveryWorkerHasSeenWhereItGoes) {
   move({kPort0}, 1);
-  StandingStill third(fabric, 2);  // once it has answered that it is there
+  StandingStill third(*fabric.host, 2);  // once it has answered that it is there
   until_begun(kPort0, 1);
   third.until_it_does();
   fabric.turns({0, 1});
@@ -1016,7 +993,7 @@ TEST_F(NodeHostMovesStepByStep, ThePortStaysUntilEveryWorkerHasSeenWhereItGoes) 
 TEST_F(NodeHostMovesStepByStep, WhatWasPassedToTheFormerOwnerIsAheadOfWhatIsPassedToTheNewOne) {
   const auto answered = answers_and_stands([this] { move({kPort1}, 0); });
   until_begun(kPort1, 0);
-  StandingStill seen(fabric, 1);
+  StandingStill seen(*fabric.host, 1);
   fabric.turns({0, 2});
   pass_on(kNewer, kOlder + 1);
   fabric.turns({0, 2});
@@ -1046,7 +1023,7 @@ TEST_F(NodeHostMovesStepByStep, WhatWaitsInARingThatIsReplacedIsAheadOfWhatFollo
 TEST_F(NodeHostMovesStepByStep, AWorkerThatStopsWhileRingsAreReplacedHoldsUpItsOwnRingsAlone) {
   bool done = false;
   fabric.host->make_room(1U << 20, [&] { done = true; });
-  StandingStill third(fabric, 2);  // once it has answered that it is there
+  StandingStill third(*fabric.host, 2);  // once it has answered that it is there
   fabric.turns({0, 1});
   third.until_it_does();
   fabric.turns({0, 1});
@@ -1069,7 +1046,7 @@ TEST_F(NodeHostMovesStepByStep, AWorkerThatStopsWhileRingsAreReplacedHoldsUpItsO
 // Both wait for a worker that answers at last: what the second is told is so by then.
 TEST_F(NodeHostMovesStepByStep, RoomThatIsAskedForTwiceAtOnceIsThereWhenItIsSaid) {
   constexpr std::size_t kMuch = 1U << 20;
-  StandingStill third(fabric, 2);
+  StandingStill third(*fabric.host, 2);
   third.until_it_does();
   int done = 0;
   const auto all_have_it = [&] {
@@ -1111,7 +1088,7 @@ TEST_F(NodeHostMovesStepByStep, WhatThePortReceivedBeforeIsAheadOfWhatItReceives
   constexpr std::uint32_t kEach = 20;
   move({kPort1}, 0);
   until_begun(kPort1, 0);
-  StandingStill third(fabric, 2);  // once it has seen where the port goes
+  StandingStill third(*fabric.host, 2);  // once it has seen where the port goes
   third.until_it_does();
   fabric.busy_elsewhere = true;
   fabric.send(2, 3, kEach);
@@ -1130,7 +1107,7 @@ TEST_F(NodeHostMovesStepByStep, WhatThePortReceivedBeforeIsAheadOfWhatItReceives
 TEST_F(NodeHostMovesStepByStep, L8_DisablingAllReachesAPortThatIsBetweenTwoWorkersToo) {
   move({kPort0}, 1);
   until_begun(kPort0, 1);
-  StandingStill third(fabric, 2);
+  StandingStill third(*fabric.host, 2);
   third.until_it_does();
   fabric.turns({0, 1});
   ASSERT_FALSE(fabric.has(0, kPort0) || fabric.has(1, kPort0));

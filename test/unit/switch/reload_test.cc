@@ -18,6 +18,7 @@
 
 #include "base/heap_pool.h"
 #include "test/unit/phy_dpdk/support.h"
+#include "test/unit/switch/standing_still.h"
 
 namespace mtl::switchd {
 namespace {
@@ -208,28 +209,6 @@ TEST_F(ReloadTest, AWorkerThatDoesNotAnswerLeavesEverythingAsItWas) {
   EXPECT_TRUE(has(kNew));
 }
 
-/// A worker that stands still once it has done what it was asked before.
-class Standing {
- public:
-  Standing(NodeHost& host, std::size_t worker) {
-    host.host(worker).worker().post([state = state_](Time) {
-      state->stands = true;
-      while (!state->goes_on) std::this_thread::yield();
-    });
-  }
-  ~Standing() { go_on(); }
-  Standing(const Standing&) = delete;
-  Standing& operator=(const Standing&) = delete;
-  bool stands() const { return state_->stands; }
-  void go_on() { state_->goes_on = true; }
-
- private:
-  struct State {
-    std::atomic<bool> stands{false}, goes_on{false};
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
 /// Worker 1, which has the port that goes, stops when the reload has begun.
 class ReloadStops : public ReloadTest {
  protected:
@@ -243,7 +222,7 @@ class ReloadStops : public ReloadTest {
     pass_time(seconds(6));
     ASSERT_TRUE(answer_.has_value());
   }
-  std::optional<Standing> stops_;
+  std::optional<test::StandingStill> stops_;
 };
 
 TEST_F(ReloadStops, AWorkerThatStopsInTheMiddleIsNamedAndTheRestComesLater) {
@@ -267,14 +246,14 @@ TEST_F(ReloadStops, AReloadThatWasAnsweredEndsThoughAPortIsLeaving) {
   stops_->go_on();
   until([&] { return ended; });
   // All have been asked once more, and will be again, when both have answered.
-  Standing other(*host_, 0);
-  while (!other.stands()) std::this_thread::yield();
+  test::StandingStill other(*host_, 0);
+  other.until_it_does();
   std::atomic<bool> answered{false};
   host_->host(1).worker().post([&](Time) { answered = true; });
   while (!answered) std::this_thread::yield();
   dispatch();
-  Standing again(*host_, 1);
-  while (!again.stands()) std::this_thread::yield();
+  test::StandingStill again(*host_, 1);
+  again.until_it_does();
   other.go_on();
   until([this] { return !reload_->under_way(); });
   EXPECT_THAT(reload_->leaving(PortId(1)), HasSubstr("packets that came in on it"));

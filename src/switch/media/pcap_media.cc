@@ -51,11 +51,12 @@ std::string PcapMedia::devargs() const {
 }
 
 Result<void> PcapMedia::open(phy::MbufPool& pool) {
-  // net_pcap follows links and truncates whatever it finds: it finds a file of ours.
-  if (!device_.send_file.empty() && !device_.overwrite) {
+  // net_pcap follows links and truncates whatever it finds: it finds a file of ours, or one that
+  // may be overwritten.
+  if (!device_.send_file.empty()) {
     auto made = phy::make_capture(device_.send_file);
-    if (!made) return made.error();
-    made_ = std::move(*made);
+    if (!made && !device_.overwrite) return made.error();
+    if (made) made_ = std::move(*made);
   }
   auto port = phy::open_ethdev(devargs(), pool, options_);
   if (!port) {

@@ -375,6 +375,23 @@ TEST_F(ReloadTest, ARefusedReloadOverwritesNothing) {
   EXPECT_NE(content, "precious");
 }
 
+TEST_F(ReloadTest, ADeviceTakesBackTheFileThatItMade) {
+  const Directory directory;
+  const std::string file = directory.file("sent.pcap");
+  auto plan = planned(pcap(8, file, "overwrite: true"));
+  ASSERT_TRUE(plan) << plan.error().message;
+  for (const bool there : {false, true}) {
+    if (there) std::ofstream(file) << "another's";
+    const auto device = make_media_device(*plan, PortId(8));
+    ASSERT_TRUE(device->check());
+    const auto opened = device->open(*receive_);
+    ASSERT_TRUE(opened) << opened.error().message;
+    device->close();
+    device->undo();
+    EXPECT_EQ(std::filesystem::exists(file), there);
+  }
+}
+
 // As the daemon does at its start.
 TEST_F(ReloadTest, MediaThatCannotAllBeOpenedLeaveNoFileBehind) {
   const Directory directory;

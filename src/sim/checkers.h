@@ -30,6 +30,7 @@ bool books_balance(const network::ShardCounters& counters, std::uint64_t held);
 ///   credit          lost or made: both ends of a link compared at a quiet time
 ///   leak            buffers that never came back
 ///   stall           no end in bounded time after the faults ended
+///   deadlock        packets that wait for each other for ever: the cycle is named (deadlock.h)
 class Checkers final : public FabricWatcher {
  public:
   Checkers(std::uint64_t seed, EventLog& log);

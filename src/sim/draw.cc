@@ -7,7 +7,6 @@
 #include <map>
 
 #include "link/codec.h"
-#include "sim/ledger.h"
 
 namespace mtl::sim {
 namespace {
@@ -113,17 +112,11 @@ void draw_link(link::Config& config, const Style& style, Random& random) {
   config.mark_bytes = random.chance(300'000) ? log32(random, 1, least * 2) * config.cell : 0;
 }
 
-Mac mac_of(std::uint32_t node, std::uint32_t port) {
-  return {std::byte{2},    std::byte{0},         std::byte(node >> 8),
-          std::byte(node), std::byte(port >> 8), std::byte(port)};
-}
-
 NodePlan draw_node(const Shape& shape, std::uint32_t index, const Style& style, Random random) {
   const Shape::Node& node = shape.nodes[index];
   NodePlan plan;
   plan.endpoint = node.endpoint;
   plan.routes = node.routes;
-  plan.config.node = node_id(index);
   if (node.edge.size() > 1 && random.chance(400'000)) plan.config.shards = draw32(random, 2, 3);
   plan.config.own_limit = log32(random, style.wraps ? 32 : 1, 256);
   plan.own_buffers = draw32(random, 16, 128) + (style.wraps ? 128 : 0);
@@ -135,9 +128,6 @@ NodePlan draw_node(const Shape& shape, std::uint32_t index, const Style& style, 
   if (random.chance(700'000)) plan.ring_delay = draw_duration(random, Duration(1), microseconds(5));
   for (std::uint32_t i = 0; i < node.edge.size(); ++i) {
     network::PortConfig port;
-    port.link.node = plan.config.node;
-    port.link.port = PortId(static_cast<std::uint16_t>(i));
-    port.link.mac = mac_of(index, i);
     port.shard = ShardId(static_cast<std::uint8_t>(random.below(plan.config.shards)));
     draw_link(port.link, style, random);
     plan.config.ports.push_back(std::move(port));
@@ -145,8 +135,8 @@ NodePlan draw_node(const Shape& shape, std::uint32_t index, const Style& style, 
   return plan;
 }
 
-void add_wires(Draw& draw, const Style& style, Random random) {
-  for (const auto& ends : draw.shape.wires) {
+void add_wires(Schedule& draw, const Shape& shape, const Style& style, Random random) {
+  for (const auto& ends : shape.wires) {
     WirePlan wire;
     wire.ends = ends;
     wire.delay = style.delay;
@@ -154,15 +144,13 @@ void add_wires(Draw& draw, const Style& style, Random random) {
     draw.plan.wires.push_back(wire);
     for (std::size_t d = 0; d < 2; ++d) {
       const PortRef at = ends[d];
-      const PortRef peer = ends[1 - d];
       network::PortConfig& port = draw.plan.nodes[at.node].config.ports[at.port.value()];
-      if (draw.shape.nodes[at.node].edge[at.port.value()]) {
-        port.edge = network::Edge{{node_id(peer.node)}, {kGoodPartition}};
-      }
-      if (random.chance(300'000)) port.link.peer_mac = mac_of(peer.node, peer.port.value());
-      if (random.chance(300'000)) port.link.expect_node = node_id(peer.node);
+      if (shape.nodes[at.node].edge[at.port.value()]) port.edge.emplace();
+      if (random.chance(300'000)) port.link.peer_mac.emplace();
+      if (random.chance(300'000)) port.link.expect_node.emplace();
     }
   }
+  assign_addresses(draw.plan);
 }
 
 bool all_alike(const network::Tier& tier, const network::NextHop& hop) {
@@ -191,7 +179,7 @@ bool has_one_way(const NodePlan& node) {
 
 /// Makes trunks of the lanes to a neighbour: of all, so that a flow has one way alone, or of some.
 /// Nodes choose by the shortest queue here and there.
-void draw_trunks(Draw& draw, Random random) {
+void draw_trunks(Schedule& draw, Random random) {
   const bool all = random.chance(500'000);
   bool by_queue = false;
   bool one_way = true;
@@ -238,7 +226,7 @@ phy::ImpairmentConfig draw_impairment(Random& random, Duration delay) {
   return config;
 }
 
-Fault draw_fault(const Draw& draw, const Style& style, Random& random) {
+Fault draw_fault(const Schedule& draw, const Style& style, Random& random) {
   Fault fault;
   constexpr Fault::What kOften[] = {
       Fault::What::kImpair,  Fault::What::kCut,     Fault::What::kCut, Fault::What::kLimit,
@@ -256,9 +244,9 @@ Fault draw_fault(const Draw& draw, const Style& style, Random& random) {
   return fault;
 }
 
-void draw_traffic(Draw& draw, const Style& style, Random random) {
+void draw_traffic(Schedule& draw, Kind kind, const Style& style, Random random) {
   Traffic& traffic = draw.traffic;
-  const bool pair = draw.kind == Kind::kPair;
+  const bool pair = kind == Kind::kPair;
   for (const NodePlan& node : draw.plan.nodes) {
     std::uint32_t packets = node.endpoint ? log32(random, 16, pair ? 400 : 160) : 0;
     if (style.wraps) {
@@ -287,7 +275,7 @@ void draw_traffic(Draw& draw, const Style& style, Random random) {
       static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(latest.count())))));
 }
 
-void draw_faults(Draw& draw, const Style& style, Random random) {
+void draw_faults(Schedule& draw, const Style& style, Random random) {
   // Short ones are dense: much is on the wires when a fault comes.
   draw.faults_end =
       Time(random.chance(500'000) ? draw_duration(random, microseconds(300), milliseconds(3))
@@ -310,7 +298,7 @@ void draw_faults(Draw& draw, const Style& style, Random random) {
   draw.traffic.bad_crc_ppm = random.chance(300'000) ? 10'000 : 0;
 }
 
-void draw_replacements(Draw& draw, Random random) {
+void draw_replacements(Schedule& draw, Random random) {
   const auto end = static_cast<std::uint64_t>(nanos(draw.faults_end));
   for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
     const network::NodeConfig& node = draw.plan.nodes[n].config;
@@ -328,7 +316,7 @@ void draw_replacements(Draw& draw, Random random) {
   }
 }
 
-void draw_moves(Draw& draw, Random random) {
+void draw_moves(Schedule& draw, Random random) {
   const auto end = static_cast<std::uint64_t>(nanos(draw.faults_end));
   for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
     NodePlan& node = draw.plan.nodes[n];
@@ -355,31 +343,26 @@ void draw_moves(Draw& draw, Random random) {
 
 }  // namespace
 
-Draw draw_run(Kind kind, const Random& seed, bool faults) {
-  Draw draw;
-  draw.kind = kind;
+Schedule draw_run(Kind kind, std::uint64_t number, bool faults) {
+  const Random seed(number);
+  Schedule draw;
+  draw.seed = number;
   const Style style = draw_style(kind, seed.stream("style"));
-  draw.shape = draw_shape(kind, style.wraps, seed.stream("shape"));
-  for (std::uint32_t i = 0; i < draw.shape.nodes.size(); ++i) {
-    draw.plan.nodes.push_back(draw_node(draw.shape, i, style, seed.stream("plan", i)));
+  const Shape shape = draw_shape(kind, style.wraps, seed.stream("shape"));
+  for (std::uint32_t i = 0; i < shape.nodes.size(); ++i) {
+    draw.plan.nodes.push_back(draw_node(shape, i, style, seed.stream("plan", i)));
   }
-  add_wires(draw, style, seed.stream("wires"));
+  add_wires(draw, shape, style, seed.stream("wires"));
   draw_trunks(draw, seed.stream("trunks"));
   draw.faults_end = Time(milliseconds(5));
   if (faults) draw_faults(draw, style, seed.stream("faults"));
   draw_moves(draw, seed.stream("moves"));
   draw_replacements(draw, seed.stream("replacements"));
-  draw_traffic(draw, style, seed.stream("traffic"));
+  draw_traffic(draw, kind, style, seed.stream("traffic"));
   Random random = seed.stream("rest");
   draw.traffic.echo_ppm = random.chance(300'000) ? 50'000 : 0;
   draw.pause = !style.wraps && random.chance(300'000);
-  const auto frame = static_cast<std::int64_t>(style.mtu + 64u);
-  const Duration frame_time(frame * style.ps_per_byte / 1000 + 1);
-  draw.settle = 2 * style.timers.ack_delay + 3 * (style.delay + 4 * frame_time);
-  // What a loss kept from being told, and nobody waits for, is told by the next keepalive (L23).
-  if (faults) draw.settle += style.timers.keepalive_interval;
-  draw.slowest =
-      std::max({style.timers.dead_interval, style.timers.hold_down, style.timers.init_interval});
+  draw.settle = settling_time(draw.plan, faults);
   draw.about = fmt::format("{}: {} nodes, {} wires, mtu {}, delay {} ns, {} ps/byte, {} faults{}{}",
                            name(kind), draw.plan.nodes.size(), draw.plan.wires.size(), style.mtu,
                            style.delay.count(), style.ps_per_byte, draw.faults.size(),

@@ -243,6 +243,7 @@ class NodeHost final : private EventTarget {
   void frame_in(PortId port, const Buffer& frame, Time now);
   void room_again(PortId port, Time now);
   CheckedPool& pool(PortId port) { return pools_[port.value()]->pool(); }
+  const CheckedPool& pool(PortId port) const { return pools_[port.value()]->pool(); }
   /// Buffers out of all pools: received, and the node's own.
   std::uint32_t in_use() const;
   std::span<PortSlot> slots() { return slots_; }

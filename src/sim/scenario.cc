@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/checkers.h"
+#include "sim/deadlock.h"
 #include "sim/draw.h"
 
 namespace mtl::sim {
@@ -22,19 +23,31 @@ constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
 constexpr std::uint64_t kSource = std::uint64_t{3} << 32;
 constexpr std::uint64_t kMove = std::uint64_t{4} << 32;
 constexpr std::uint64_t kReplace = std::uint64_t{5} << 32;
+constexpr std::uint64_t kFlow = std::uint64_t{6} << 32;
+constexpr std::uint64_t kSend = std::uint64_t{7} << 32;
 // How long a fabric may take to come to rest once all is well, in virtual time: hundreds of times
 // what its slowest timers and its traffic need.
 constexpr Duration kPatience = seconds(30);
+// Between two looks at whether packets wait for each other.
+constexpr Duration kLook = milliseconds(1);
+// A node that did not take a packet is asked again after so long; one that is down, after the
+// second.
+constexpr Duration kRetry = microseconds(1);
+constexpr Duration kRetryDown = microseconds(100);
+// Packets of a flow without a rate in one event.
+constexpr std::uint32_t kFlowBurst = 16;
 
 class Run final : private EventTarget {
  public:
-  Run(Kind kind, std::uint64_t seed, EventLog& log, const ScenarioOptions& options)
-      : random_(seed),
-        draw_(draw_run(kind, random_, options.faults)),
+  Run(Schedule schedule, EventLog& log, const ScenarioOptions& options)
+      : random_(schedule.seed),
+        draw_(std::move(schedule)),
         traffic_random_(random_.stream("packets")),
         log_(log),
-        checkers_(seed, log),
-        left_(draw_.traffic.packets) {
+        options_(options),
+        checkers_(draw_.seed, log),
+        left_(draw_.traffic.packets),
+        flows_(draw_.flows.size()) {
     if (options.defect == ScenarioOptions::Defect::kLeak) draw_.plan.nodes[0].leak_ppm = 100'000;
     fabric_ =
         std::make_unique<Fabric>(draw_.plan, queue_, random_.stream("fabric"), checkers_, log);
@@ -42,6 +55,8 @@ class Run final : private EventTarget {
     checkers_.ledger().expect(draw_.order);
     if (options.defect == ScenarioOptions::Defect::kForge) fabric_->wire(0).forge(true);
     for (std::size_t w = 0; w < fabric_->wires(); ++w) fabric_->wire(w).tap(options.tap, w);
+    for (const std::uint32_t packets : left_) unsent_ += packets != 0 ? 1 : 0;
+    unsent_ += draw_.flows.size() + draw_.sends.size();
   }
 
   RunResult run();
@@ -53,13 +68,17 @@ class Run final : private EventTarget {
   void end_all_faults();
   void move(const Move& move, Time now);
   void send_burst(std::uint32_t node, Time now);
+  void run_flow(std::uint32_t index, Time now);
+  void send_at(std::uint32_t index, Time now);
   enum class Sent { kYes, kRefused, kNotNow };
-  Sent send_one(std::uint32_t node, Time now);
+  Sent send(const PacketPlan& plan, Time now);
   PacketPlan draw_packet(std::uint32_t node);
   void make_odd(PacketPlan& plan);
   std::uint32_t draw_length();
   void schedule(Time at, std::uint64_t what) { queue_.at(at, *this, what); }
+  void schedule_all();
   bool advance(Time until);
+  void look_for_deadlock();
   void look_at_rest();
   void pause_all(bool pause);
   bool at_rest() const;
@@ -70,16 +89,20 @@ class Run final : private EventTarget {
 
   ClockQueue queue_;
   Random random_;
-  Draw draw_;
+  Schedule draw_;
   Random traffic_random_;
   EventLog& log_;
+  const ScenarioOptions& options_;
   Checkers checkers_;
   std::unique_ptr<Fabric> fabric_;
-  std::vector<std::uint32_t> left_;  ///< packets to be sent, by node
+  std::vector<std::uint32_t> left_;   ///< packets to be sent at random, by node
+  std::vector<std::uint64_t> flows_;  ///< packets sent, by flow
+  std::uint64_t unsent_ = 0;          ///< sources that have not finished
+  std::uint64_t taken_ = 0;           ///< packets_taken() when last looked
   bool sources_wait_ = false;
 };
 
-RunResult Run::run() {
+void Run::schedule_all() {
   for (std::size_t i = 0; i < draw_.faults.size(); ++i) {
     schedule(draw_.faults[i].at, kFaultBegins | i);
     schedule(draw_.faults[i].at + draw_.faults[i].lasts, kFaultEnds | i);
@@ -91,6 +114,12 @@ RunResult Run::run() {
   for (std::uint32_t n = 0; n < left_.size(); ++n) {
     if (left_[n] != 0) schedule(draw_.traffic.start, kSource | n);
   }
+  for (std::size_t i = 0; i < draw_.flows.size(); ++i) schedule(draw_.flows[i].start, kFlow | i);
+  for (std::size_t i = 0; i < draw_.sends.size(); ++i) schedule(draw_.sends[i].at, kSend | i);
+}
+
+RunResult Run::run() {
+  schedule_all();
   for (std::size_t w = 0; w < fabric_->wires(); ++w) {
     for (std::size_t d = 0; d < 2; ++d) fabric_->wire(w).impair(d, draw_.background);
   }
@@ -112,14 +141,28 @@ RunResult Run::run() {
   result.summary = summary;
   result.violations = checkers_.violations();
   result.about = draw_.about;
+  result.ended = queue_.now();
   return result;
 }
 
 // Runs to `until`, or to the first violation; false then.
 bool Run::advance(Time until) {
-  while (!checkers_.violations().any() && queue_.step(until)) {
+  while (queue_.now() < until) {
+    const Time next = until - queue_.now() > kLook ? queue_.now() + kLook : until;
+    while (!checkers_.violations().any() && queue_.step(next)) {
+    }
+    if (checkers_.violations().any()) return false;
+    look_for_deadlock();
   }
   return !checkers_.violations().any();
+}
+
+// Only where no link has taken a packet since the last look, and some are in the fabric.
+void Run::look_for_deadlock() {
+  const std::uint64_t taken = packets_taken();
+  if (std::exchange(taken_, taken) != taken || fabric_->in_use() == 0) return;
+  const auto cycle = find_waiting_cycle(*fabric_);
+  if (!cycle.empty()) checkers_.broken("deadlock", describe(cycle));
 }
 
 void Run::on_event(Time now, std::uint64_t what) {
@@ -139,6 +182,12 @@ void Run::on_event(Time now, std::uint64_t what) {
       fabric_->node(r.node).replace(r.port, r.shard, r.rest, now);
       break;
     }
+    case kFlow:
+      run_flow(index, now);
+      break;
+    case kSend:
+      send_at(index, now);
+      break;
     default:
       send_burst(index, now);
   }
@@ -224,8 +273,10 @@ void Run::send_burst(std::uint32_t node, Time now) {
   Sent sent = Sent::kNotNow;
   if (!sources_wait_) {
     for (std::uint32_t i = 0; i < draw_.traffic.burst && left_[node] != 0; ++i) {
-      sent = send_one(node, now);
+      if (!fabric_->node(node).running()) break;
+      sent = send(draw_packet(node), now);
       if (sent != Sent::kYes) break;
+      if (--left_[node] == 0) --unsent_;
     }
   }
   if (left_[node] == 0) return;
@@ -237,11 +288,54 @@ void Run::send_burst(std::uint32_t node, Time now) {
   schedule(now + Duration(static_cast<std::int64_t>(wait)), kSource | node);
 }
 
-Run::Sent Run::send_one(std::uint32_t node, Time now) {
-  NodeHost& host = fabric_->node(node);
+// With a rate, packet k is due when the k before it have taken their time: what a node did not take
+// in time follows at once.
+void Run::run_flow(std::uint32_t index, Time now) {
+  const Flow& flow = draw_.flows[index];
+  std::uint64_t& sent = flows_[index];
+  const auto over = [&] { return now >= flow.end || (flow.count != 0 && sent >= flow.count); };
+  PacketPlan plan;
+  plan.at = flow.from;
+  plan.length = flow.length;
+  plan.header = {.packet_class = flow.packet_class,
+                 .proto = static_cast<std::uint8_t>(flow.echo ? network::Proto::kEcho
+                                                              : network::Proto::kDatagram),
+                 .dst = node_id(flow.to),
+                 .src = node_id(flow.from),
+                 .entropy = flow.entropy,
+                 .partition = kGoodPartition};
+  Sent outcome = sources_wait_ ? Sent::kNotNow : Sent::kYes;
+  Time due = now;
+  for (std::uint32_t i = 0; i < kFlowBurst && outcome == Sent::kYes && !over(); ++i) {
+    outcome = send(plan, now);
+    if (outcome != Sent::kYes) break;
+    ++sent;
+    if (flow.rate == 0) continue;
+    const auto bits = static_cast<unsigned __int128>(sent) * flow.length * 8;
+    due = flow.start + Duration(static_cast<std::int64_t>(bits * 1'000'000'000 / flow.rate));
+    if (due > now) break;
+  }
+  if (over()) {
+    --unsent_;
+    return;
+  }
+  const Time again = now + (outcome == Sent::kNotNow ? kRetryDown : kRetry);
+  schedule(outcome == Sent::kYes && due > now ? std::min(due, flow.end) : again, kFlow | index);
+}
+
+void Run::send_at(std::uint32_t index, Time now) {
+  const Sent sent = sources_wait_ ? Sent::kNotNow : send(draw_.sends[index].packet, now);
+  if (sent == Sent::kYes) {
+    --unsent_;
+  } else {
+    schedule(now + (sent == Sent::kNotNow ? kRetryDown : kRetry), kSend | index);
+  }
+}
+
+Run::Sent Run::send(const PacketPlan& plan, Time now) {
+  NodeHost& host = fabric_->node(plan.at);
   if (!host.running()) return Sent::kNotNow;
   // A flow stays with one shard, as with one thread of an application.
-  PacketPlan plan = draw_packet(node);
   ShardHost& shard = *host.shards()[plan.header.entropy % host.shards().size()];
   Buffer* buffer = shard.take_own();
   if (buffer == nullptr) return Sent::kRefused;
@@ -253,7 +347,7 @@ Run::Sent Run::send_one(std::uint32_t node, Time now) {
   }
   if (log_.on()) log_.line(now, "sent " + checkers_.ledger().describe(number));
   if (plan.bad_crc) ++checkers_.summary().bad_at_source;
-  --left_[node];
+  if (options_.record != nullptr) options_.record->push_back({now, plan});
   return Sent::kYes;
 }
 
@@ -282,7 +376,7 @@ PacketPlan Run::draw_packet(std::uint32_t node) {
   plan.header.partition = kGoodPartition;
   std::uint32_t dst = node;
   do {
-    dst = static_cast<std::uint32_t>(traffic_random_.below(left_.size()));
+    dst = static_cast<std::uint32_t>(traffic_random_.below(draw_.plan.nodes.size()));
   } while (dst == node || !draw_.plan.nodes[dst].endpoint);
   plan.header.dst = node_id(dst);
   if (traffic_random_.chance(traffic.echo_ppm)) {
@@ -305,13 +399,13 @@ void Run::make_odd(PacketPlan& plan) {
       plan.header.partition = Partition(kGoodPartition.value() + 1);
       break;
     case 2:
-      plan.header.src = node_id(static_cast<std::uint32_t>(traffic_random_.below(left_.size())));
+      plan.header.src = node_id(static_cast<std::uint32_t>(traffic_random_.below(draw_.plan.nodes.size())));
       break;
     case 3:
       plan.header.hop_limit = static_cast<std::uint8_t>(traffic_random_.between(0, 2));
       break;
     case 4:
-      plan.header.dst = node_id(static_cast<std::uint32_t>(left_.size() + 3));
+      plan.header.dst = node_id(static_cast<std::uint32_t>(draw_.plan.nodes.size() + 3));
       break;
     default:
       plan.header.dst = plan.header.src;
@@ -319,8 +413,7 @@ void Run::make_odd(PacketPlan& plan) {
 }
 
 bool Run::at_rest() const {
-  const bool sent = std::all_of(left_.begin(), left_.end(), [](std::uint32_t n) { return n == 0; });
-  return sent && fabric_->in_use() == 0 && fabric_->all_usable();
+  return unsent_ == 0 && fabric_->in_use() == 0 && fabric_->all_usable();
 }
 
 // By links in order: what moves between two moments, at both of which nothing was under way.
@@ -397,9 +490,13 @@ void Run::finish() {
 
 }  // namespace
 
+RunResult run_schedule(Schedule schedule, EventLog& log, const ScenarioOptions& options) {
+  return Run(std::move(schedule), log, options).run();
+}
+
 RunResult run_scenario(Kind kind, std::uint64_t seed, EventLog& log,
                        const ScenarioOptions& options) {
-  return Run(kind, seed, log, options).run();
+  return run_schedule(draw_run(kind, seed, options.faults), log, options);
 }
 
 }  // namespace mtl::sim

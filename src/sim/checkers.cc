@@ -32,9 +32,7 @@ std::string at_text(std::uint32_t node, PortId port) {
 
 bool books_balance(const network::ShardCounters& c, std::uint64_t held) {
   std::uint64_t dropped = 0;
-  for (std::size_t i = 0; i < kDropInfo.size(); ++i) {
-    if (kDropInfo[i].layer == DropLayer::kNetwork) dropped += c.drops.get(static_cast<Drop>(i));
-  }
+  for (const Drop reason : kNetworkDrops) dropped += c.drops.get(reason);
   return c.accepted.get() + c.made.get() + c.passed_in.get() ==
          c.acked.get() + c.delivered.get() + dropped + c.passed_out.get() + held;
 }

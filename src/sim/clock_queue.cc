@@ -8,7 +8,7 @@ namespace mtl::sim {
 void ClockQueue::at(Time when, EventTarget& target, std::uint64_t what) {
   assert(when >= now_);
   heap_.push_back({when, order_++, &target, what});
-  std::push_heap(heap_.begin(), heap_.end(), later);
+  std::push_heap(heap_.begin(), heap_.end(), Later{});
 }
 
 bool ClockQueue::step(Time until) {
@@ -16,7 +16,7 @@ bool ClockQueue::step(Time until) {
     if (until != kNever) now_ = std::max(now_, until);
     return false;
   }
-  std::pop_heap(heap_.begin(), heap_.end(), later);
+  std::pop_heap(heap_.begin(), heap_.end(), Later{});
   const Event event = heap_.back();
   heap_.pop_back();
   now_ = event.when;

@@ -43,9 +43,11 @@ class ClockQueue {
     EventTarget* target;
     std::uint64_t what;
   };
-  static bool later(const Event& a, const Event& b) {
-    return a.when != b.when ? a.when > b.when : a.order > b.order;
-  }
+  struct Later {  // a type of its own, so that the heap's algorithms see into it
+    bool operator()(const Event& a, const Event& b) const {
+      return a.when != b.when ? a.when > b.when : a.order > b.order;
+    }
+  };
 
   Time now_{};
   std::uint64_t order_ = 0;

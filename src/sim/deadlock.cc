@@ -39,9 +39,7 @@ class Waits {
   }
 
  private:
-  PortRef from(std::size_t c) const {
-    return fabric_.wire(c / kVcs / 2).plan().ends[c / kVcs % 2];
-  }
+  PortRef from(std::size_t c) const { return fabric_.wire(c / kVcs / 2).plan().ends[c / kVcs % 2]; }
   PortRef to(std::size_t c) const {
     return fabric_.wire(c / kVcs / 2).plan().ends[1 - c / kVcs % 2];
   }
@@ -77,9 +75,9 @@ class Waits {
       const PacketNotes& notes = buffer.notes;
       if (notes.ingress != at.port || notes.ingress_vc != vc(c)) return;
       const bool queued = notes.egress != kNoPort && !notes.returning && !delivered(node, buffer);
-      next_[c].push_back(
-          queued ? directions_[at.node][notes.egress.value()] * kVcs + notes.egress_vc.value()
-                 : kNone);
+      next_[c].push_back(queued ? directions_[at.node][notes.egress.value()] * kVcs +
+                                      notes.egress_vc.value()
+                                : kNone);
     });
   }
 
@@ -103,8 +101,13 @@ class Waits {
 
   WaitingVc tell(std::size_t c) const {
     const link::Link& sender = *link(from(c));
-    WaitingVc out{from(c), to(c), vc(c), sender.queued_cells(vc(c)), sender.credit(vc(c)),
-                  link(to(c))->config().capacity[c % kVcs], {}};
+    WaitingVc out{from(c),
+                  to(c),
+                  vc(c),
+                  sender.queued_cells(vc(c)),
+                  sender.credit(vc(c)),
+                  link(to(c))->config().capacity[c % kVcs],
+                  {}};
     fabric_.node(out.to.node).pool(out.to.port).for_each_in_use([&](const Buffer& buffer) {
       if (buffer.notes.ingress != out.to.port || buffer.notes.ingress_vc != out.vc) return;
       out.packets_for.push_back(network::decode(buffer.bytes()).dst);
@@ -128,17 +131,17 @@ std::vector<WaitingVc> find_waiting_cycle(const Fabric& fabric) {
 }
 
 std::string describe(const std::vector<WaitingVc>& cycle) {
-  std::string text = fmt::format("{} buffers are full of packets that wait for each other:\n",
-                                 cycle.size());
+  std::string text = fmt::format("{} VCs wait for credit of each other:\n", cycle.size());
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const WaitingVc& at = cycle[i];
     std::string ids;
     for (const NodeId id : at.packets_for) ids += fmt::format(" {}", id.value());
-    text += fmt::format("node {} port {} vc {}: {} cells wait for credit of node {} port {} ({} of "
-                        "{} cells left), which packets for id{} fill; they wait for {}\n",
-                        at.from.node, at.from.port.value(), at.vc.value(), at.queued, at.to.node,
-                        at.to.port.value(), at.credit, at.capacity, ids,
-                        i + 1 == cycle.size() ? "the first" : "the next");
+    text += fmt::format(
+        "node {} port {} vc {}: {} cells wait for credit of node {} port {} ({} of "
+        "{} cells left), which packets for id{} fill; they wait for {}\n",
+        at.from.node, at.from.port.value(), at.vc.value(), at.queued, at.to.node,
+        at.to.port.value(), at.credit, at.capacity, ids,
+        i + 1 == cycle.size() ? "the first" : "the next");
   }
   return text;
 }

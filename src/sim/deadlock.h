@@ -14,9 +14,9 @@ struct WaitingVc {
   PortRef from;  ///< the end that lacks credit
   PortRef to;    ///< the end whose buffer is full
   Vc vc{};
-  std::uint32_t queued = 0;      ///< cells that wait for it
-  std::uint16_t credit = 0;      ///< cells left
-  std::uint16_t capacity = 0;    ///< cells of the buffer
+  std::uint32_t queued = 0;         ///< cells that wait for it
+  std::uint16_t credit = 0;         ///< cells left
+  std::uint16_t capacity = 0;       ///< cells of the buffer
   std::vector<NodeId> packets_for;  ///< destinations of what fills it, ascending
 };
 

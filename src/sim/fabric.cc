@@ -80,9 +80,9 @@ void Fabric::set_enabled(PortRef port, bool enabled) {
   if (node.running()) node.enable(port.port, enabled, now());
 }
 
-void Fabric::frame_in(PortRef end, const Buffer& frame, Time now) {
+void Fabric::frames_in(PortRef end, std::span<Buffer* const> frames, Time now) {
   NodeHost& node = *nodes_[end.node];
-  if (node.running()) node.frame_in(end.port, frame, now);
+  if (node.running()) node.frames_in(end.port, frames, now);
 }
 
 void Fabric::room_again(PortRef end, Time now) {

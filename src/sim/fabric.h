@@ -54,7 +54,7 @@ class Fabric final : private WireEnd {
   std::string dump() const;
 
  private:
-  void frame_in(PortRef end, const Buffer& frame, Time now) override;
+  void frames_in(PortRef end, std::span<Buffer* const> frames, Time now) override;
   void room_again(PortRef end, Time now) override;
   void carrier_changed(PortRef end, bool carrier, Time now) override;
 

@@ -24,18 +24,18 @@ constexpr std::uint64_t kLook = 3;  // of a replacement, of no shard
 constexpr std::uint64_t kAdd = 4;
 // Between two looks at whether a port is settled.
 constexpr Duration kLookAgain = std::chrono::microseconds(500);
-// Buffers beyond the capacity: a frame being looked at while every credit is out.
-constexpr std::uint32_t kReceiveReserve = 4;
+// Frames of one call, as the real loop takes them from a device.
+constexpr std::size_t kBurst = 32;
+// Buffers beyond the capacity: a burst being looked at while every credit is out.
+constexpr std::uint32_t kReceiveReserve = kBurst + 3;
+// Of a DATA: after so many a receiver may give it up (L12).
+constexpr std::uint32_t kDamagedToPoison = 3;
 // A restarted node does not know its last epoch and would meet it again in one of 254 cases; what
 // was in flight then could pass for fresh. The simulator keeps epochs apart for as long as frames
 // may fly.
 constexpr std::size_t kEpochsApart = 16;
 // More timers than these at one instant: expire() does not come to an end.
 constexpr int kMaxTimersAtOnce = 100'000;
-
-bool is_network_drop(Drop reason) {
-  return info(reason).layer == DropLayer::kNetwork;
-}
 
 // The most packets that the credits can stand for: the shortest ones.
 std::uint32_t packets_received(const link::Config& link) {
@@ -49,6 +49,18 @@ std::uint32_t frame_room(const link::Config& link) {
   return link.mtu + static_cast<std::uint32_t>(link::kFrameHeader + link::kVlanTag);
 }
 
+/// Whether the link may give up the DATA that this frame carries, which is one damage more (L12).
+bool may_poison(const Buffer& frame, PortSlot& slot) {
+  if (frame.length < link::kFrameHeader) return false;
+  const std::byte* header = frame.data + link::kEthernetHeader;
+  const std::size_t length = load16(header + 2);
+  const bool data = (load8(header) & 0x0F) == static_cast<std::uint8_t>(link::Kind::kData);
+  if (!data || length < link::kNetworkHeader + link::kPacketCrc) return false;
+  if (length > frame.length - link::kFrameHeader) return false;
+  if (link::packet_crc_ok(frame.bytes().subspan(link::kFrameHeader, length))) return false;
+  return ++slot.damaged[load16(header + 4)] >= kDamagedToPoison;
+}
+
 }  // namespace
 
 PortPool::PortPool(NodeHost& node, const link::Config& link)
@@ -59,7 +71,7 @@ PortPool::PortPool(NodeHost& node, const link::Config& link)
 void PortPool::given(const Buffer& buffer) {
   ShardHost* const active = node_.active();
   if (active == nullptr) return;
-  if (active == node_.shard_of(port_)) {
+  if (active->shard().link(port_) != nullptr) {
     active->attribute(buffer);
     return;
   }
@@ -141,28 +153,44 @@ void ShardHost::set_carrier(PortId port, bool carrier, Time now) {
   settle(now);
 }
 
-void ShardHost::frame_in(PortId port, const Buffer& frame, Time now) {
+// A burst ends where a DATA may be given up: so it is known which one was.
+void ShardHost::frames_in(PortId port, std::span<Buffer* const> frames, Time now) {
+  PortSlot& slot = node_.slot(port);
+  std::size_t n = 0;
+  while (!frames.empty()) {
+    const bool last = may_poison(*frames[n++], slot);
+    if (!last && n < frames.size() && n < kBurst) continue;
+    burst_in(port, frames.first(n), now);
+    frames = frames.subspan(std::exchange(n, 0));
+  }
+}
+
+void ShardHost::burst_in(PortId port, std::span<Buffer* const> burst, Time now) {
   FabricContext& context = node_.context();
   CheckedPool& pool = node_.pool(port);
-  Buffer* buffer = pool.take();
-  if (buffer == nullptr || frame.length > buffer->tailroom) {
-    context.watcher.broken(
-        "no_buffer", fmt::format("node {} port {}: no buffer for a frame of {} bytes; {} in use",
-                                 node_.index(), port.value(), frame.length, pool.in_use()));
-    if (buffer != nullptr) give_back(buffer);
-    return;
+  burst_.clear();
+  for (const Buffer* const frame : burst) {
+    Buffer* const buffer = pool.take();
+    if (buffer == nullptr || frame->length > buffer->tailroom) {
+      context.watcher.broken(
+          "no_buffer", fmt::format("node {} port {}: no buffer for a frame of {} bytes; {} in use",
+                                   node_.index(), port.value(), frame->length, pool.in_use()));
+      if (buffer != nullptr) give_back(buffer);
+      continue;
+    }
+    std::memcpy(buffer->data, frame->data, frame->length);
+    buffer->length = frame->length;
+    buffer->tailroom -= frame->length;
+    burst_.push_back(buffer);
   }
-  std::memcpy(buffer->data, frame.data, frame.length);
-  buffer->length = frame.length;
-  buffer->tailroom -= frame.length;
-  ++node_.slot(port).given;
+  node_.slot(port).given += burst_.size();
   const auto& poisoned = shard_->link(port)->counters().drops;
   const std::uint64_t before = poisoned.get(Drop::kPoisoned);
   begin(now);
-  shard_->receive(port, buffer, now);
+  shard_->receive(port, burst_, now);
   if (poisoned.get(Drop::kPoisoned) != before) {
     context.watcher.poisoned({node_.index(), port},
-                             Seq(load16(&frame.data[link::kEthernetHeader + 4])));
+                             Seq(load16(&burst.back()->data[link::kEthernetHeader + 4])));
   }
   settle(now);
 }
@@ -370,10 +398,9 @@ void ShardHost::link_changed(PortId port) {
 std::optional<Drop> ShardHost::new_drop() {
   const DropCounters& drops = shard_->counters().drops;
   for (std::size_t i = 0; i < attributed_.size(); ++i) {
-    const auto reason = static_cast<Drop>(i);
-    if (!is_network_drop(reason) || drops.get(reason) == attributed_[i]) continue;
+    if (drops.get(kNetworkDrops[i]) == attributed_[i]) continue;
     ++attributed_[i];
-    return reason;
+    return kNetworkDrops[i];
   }
   return std::nullopt;
 }
@@ -491,14 +518,16 @@ void NodeHost::set_carrier(PortId port, bool carrier, Time now) {
   if (ShardHost* const shard = shard_of(port)) shard->set_carrier(port, carrier, now);
 }
 
-void NodeHost::frame_in(PortId port, const Buffer& frame, Time now) {
+void NodeHost::frames_in(PortId port, std::span<Buffer* const> frames, Time now) {
   if (ShardHost* const shard = shard_of(port)) {
-    shard->frame_in(port, frame, now);
+    shard->frames_in(port, frames, now);
     return;
   }
   if (replaced_ && replaced_->port == port) return;  // nobody listens
-  const auto bytes = frame.bytes();
-  between_[port.value()].frames.emplace_back(bytes.begin(), bytes.end());
+  for (const Buffer* const frame : frames) {
+    const auto bytes = frame->bytes();
+    between_[port.value()].frames.emplace_back(bytes.begin(), bytes.end());
+  }
 }
 
 void NodeHost::room_again(PortId port, Time now) {
@@ -508,9 +537,10 @@ void NodeHost::room_again(PortId port, Time now) {
 // --- moves ---
 
 bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now) {
-  if (!running() || !moving_.empty() || replaced_) return false;
+  if (!running() || !moving_.empty()) return false;
+  std::erase_if(ports, [this](PortId port) { return replaced_ && replaced_->port == port; });
+  if (ports.empty() || node_->owner(ports.front()) == to) return false;
   from_ = node_->owner(ports.front());
-  if (from_ == to) return false;
   std::erase_if(ports, [this](PortId port) { return node_->owner(port) != from_; });
   add_lanes(ports);
   moving_ = std::move(ports);
@@ -581,26 +611,28 @@ void NodeHost::put(Time now) {
   for (const PortId port : moving_) links.push_back(std::move(between_[port.value()].link));
   shards_[to_.value()]->put_links(std::move(links), now);
   for (const PortId port : std::exchange(moving_, {})) {
-    const Between between = std::exchange(between_[port.value()], {});
+    Between between = std::exchange(between_[port.value()], {});
     const PortSlot& slot = slots_[port.value()];
     if (link(port)->carrier() != (slot.carrier_lost == 0)) {
       set_carrier(port, slot.carrier_lost == 0, now);
     }
     if (link(port)->enabled() != slot.enabled) enable(port, slot.enabled, now);
-    for (std::vector<std::byte> bytes : between.frames) {
-      Buffer frame;
-      frame.data = bytes.data();
-      frame.length = static_cast<std::uint32_t>(bytes.size());
-      frame_in(port, frame, now);
+    std::vector<Buffer> frames(between.frames.size());
+    std::vector<Buffer*> burst;
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      frames[i].data = between.frames[i].data();
+      frames[i].length = static_cast<std::uint32_t>(between.frames[i].size());
+      burst.push_back(&frames[i]);
     }
+    frames_in(port, burst, now);
   }
 }
 
 // --- ports that are replaced ---
 
 bool NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
-  if (!running() || !moving_.empty() || replaced_) return false;
-  if (node_->place(port).trunk != nullptr) return false;
+  if (!running() || replaced_ || node_->place(port).trunk != nullptr) return false;
+  if (std::find(moving_.begin(), moving_.end(), port) != moving_.end()) return false;
   replaced_ = Replaced{port, shard, rest};
   if (context_.log.on()) {
     context_.log.line(now, fmt::format("node {} replaces port {}", index_, port.value()));
@@ -614,7 +646,8 @@ bool NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
 void NodeHost::look_whether_settled(Time now) {
   const PortId port = replaced_->port;
   ShardHost& shard = *shard_of(port);
-  if (!shard.shard().settled(port)) {
+  // A daemon removes no port between the steps of a move, and adds none.
+  if (!moving_.empty() || !shard.shard().settled(port)) {
     context_.queue.at(now + kLookAgain, *this, kLook | std::uint64_t{life_} << 16);
     return;
   }
@@ -628,6 +661,10 @@ void NodeHost::look_whether_settled(Time now) {
 }
 
 void NodeHost::add_again(Time now) {
+  if (!moving_.empty()) {
+    context_.queue.at(now + kLookAgain, *this, kAdd | std::uint64_t{life_} << 16);
+    return;
+  }
   const PortId port = replaced_->port;
   network::PortConfig config = plan_.config.ports[port.value()];
   config.shard = replaced_->shard;

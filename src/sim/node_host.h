@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/buffer.h"
@@ -28,6 +30,19 @@ namespace mtl::sim {
 
 class NodeHost;
 class ShardHost;
+
+/// The drops of a shard, which are looked through after each of its events.
+inline constexpr auto kNetworkDrops = [] {
+  constexpr auto is_network = [](const DropInfo& info) {
+    return info.layer == DropLayer::kNetwork;
+  };
+  std::array<Drop, std::count_if(kDropInfo.begin(), kDropInfo.end(), is_network)> drops{};
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < kDropInfo.size(); ++i) {
+    if (is_network(kDropInfo[i])) drops[n++] = static_cast<Drop>(i);
+  }
+  return drops;
+}();
 
 /// Who watches a fabric: the checkers. Called as things happen; must not call back into the fabric.
 class FabricWatcher {
@@ -79,6 +94,8 @@ struct PortSlot {
   std::deque<std::uint8_t> epochs;                   ///< last ones used
   std::array<std::uint64_t, link::kKinds> pulled{};  ///< frames since the node started, by kind
   std::uint64_t given = 0;                           ///< frames given to the link since then
+  /// Damaged DATA ever given to the link, by seq.
+  std::unordered_map<std::uint16_t, std::uint32_t> damaged;
 };
 
 /// Where the frames go that a port receives: a pool of its own, which moves with it from shard to
@@ -115,7 +132,7 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   void enable(PortId port, Time now);
   void disable(PortId port, Time now);
   void set_carrier(PortId port, bool carrier, Time now);
-  void frame_in(PortId port, const Buffer& frame, Time now);
+  void frames_in(PortId port, std::span<Buffer* const> frames, Time now);
   /// The wire of a port has room again.
   void room_again(Time now);
   /// Takes in everything that other shards have passed.
@@ -167,6 +184,7 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   void given(const Buffer& buffer) override;
   void misgiven(const Buffer& buffer) override;
 
+  void burst_in(PortId port, std::span<Buffer* const> burst, Time now);
   void begin(Time now);
   void end();
   void pull(PortId port, Time now);
@@ -184,12 +202,13 @@ class ShardHost final : private network::ShardOwner, private EventTarget, privat
   std::unique_ptr<network::Shard> shard_;
   std::vector<Ring> from_;        ///< by shard that passes
   BufferQueue kept_;              ///< for a port that is on its way here
+  std::vector<Buffer*> burst_;    ///< received, on their way to the link
   std::deque<Buffer*> at_once_;   ///< delivered, to be released in this event
   std::vector<Buffer*> waiting_;  ///< delivered, to be released later; nullptr: a free slot
   std::vector<std::uint32_t> free_slots_;
   std::uint32_t waiting_count_ = 0;
   std::uint32_t life_ = 0;  ///< counts boots: tells events of an earlier life
-  std::array<std::uint64_t, static_cast<std::size_t>(Drop::kCount)> attributed_{};
+  std::array<std::uint64_t, kNetworkDrops.size()> attributed_{};
   link::FrameOut out_;
   Alarm timers_;
   Alarm rings_;
@@ -216,15 +235,20 @@ class NodeHost final : private EventTarget {
   bool running() const { return node_ != nullptr; }
 
   /// Moves ports of one shard to another, with the other lanes of their trunks, as a daemon does,
-  /// in steps with some time between, for each shard another. Does nothing, and says so, unless the
-  /// node runs, no move is under way, and the first port is elsewhere.
+  /// in steps with some time between, for each shard another. A port that is being replaced stays.
+  /// Does nothing, and says so, unless the node runs, no move is under way, and the first port is
+  /// elsewhere.
   bool move(std::vector<PortId> ports, ShardId to, Time now);
 
   /// Removes a port as a daemon does: it leaves the routes, its link is disabled, and when it is
-  /// settled it goes; `rest` later there is another one of its number, at shard `shard`. Does
-  /// nothing, and says so, unless the node runs, no port moves or is being replaced, and the port
-  /// is no lane of a trunk.
+  /// settled it goes; `rest` later there is another one of its number, at shard `shard`. Other
+  /// ports may move meanwhile; it then goes, and comes back, between two moves. Does nothing, and
+  /// says so, unless the node runs, no port is being replaced, and the port neither moves nor is a
+  /// lane of a trunk.
   bool replace(PortId port, ShardId shard, Duration rest, Time now);
+
+  /// Whether a port moves while another is being replaced.
+  bool moves_and_replaces() const { return !moving_.empty() && replaced_.has_value(); }
 
   /// Replaces the routes of the running node.
   void set_routes(const std::vector<network::Route>& routes);
@@ -240,7 +264,7 @@ class NodeHost final : private EventTarget {
   /// What happens to a port of the running node; while it is between two shards, it waits.
   void enable(PortId port, bool enabled, Time now);
   void set_carrier(PortId port, bool carrier, Time now);
-  void frame_in(PortId port, const Buffer& frame, Time now);
+  void frames_in(PortId port, std::span<Buffer* const> frames, Time now);
   void room_again(PortId port, Time now);
   CheckedPool& pool(PortId port) { return pools_[port.value()]->pool(); }
   const CheckedPool& pool(PortId port) const { return pools_[port.value()]->pool(); }

@@ -67,6 +67,7 @@ class Run final : private EventTarget {
   void end(const Fault& fault);
   void end_all_faults();
   void move(const Move& move, Time now);
+  void note_overlap(const NodeHost& node);
   void send_burst(std::uint32_t node, Time now);
   void run_flow(std::uint32_t index, Time now);
   void send_at(std::uint32_t index, Time now);
@@ -179,7 +180,8 @@ void Run::on_event(Time now, std::uint64_t what) {
       break;
     case kReplace: {
       const Replacement& r = draw_.replacements[index];
-      fabric_->node(r.node).replace(r.port, r.shard, r.rest, now);
+      NodeHost& node = fabric_->node(r.node);
+      if (node.replace(r.port, r.shard, r.rest, now)) note_overlap(node);
       break;
     }
     case kFlow:
@@ -247,7 +249,7 @@ void Run::end(const Fault& fault) {
       wire.limit_length(fault.direction, std::nullopt);
       break;
     case Fault::What::kCut:
-      wire.restore();
+      if (options_.defect != ScenarioOptions::Defect::kStaysCut) wire.restore();
       break;
     case Fault::What::kDisable:
       fabric_->set_enabled(fault.port, true);
@@ -266,7 +268,14 @@ void Run::end_all_faults() {
 }
 
 void Run::move(const Move& move, Time now) {
-  if (fabric_->node(move.node).move(move.ports, move.to, now)) ++checkers_.summary().moves;
+  NodeHost& node = fabric_->node(move.node);
+  if (!node.move(move.ports, move.to, now)) return;
+  ++checkers_.summary().moves;
+  note_overlap(node);
+}
+
+void Run::note_overlap(const NodeHost& node) {
+  if (node.moves_and_replaces()) ++checkers_.summary().moves_beside_replaced;
 }
 
 void Run::send_burst(std::uint32_t node, Time now) {
@@ -297,7 +306,8 @@ void Run::run_flow(std::uint32_t index, Time now) {
   PacketPlan plan;
   plan.at = flow.from;
   plan.length = flow.length;
-  plan.header = {.packet_class = flow.packet_class,
+  plan.header = {.hop_limit = 255,  // no fabric is too wide
+                 .packet_class = flow.packet_class,
                  .proto = static_cast<std::uint8_t>(flow.echo ? network::Proto::kEcho
                                                               : network::Proto::kDatagram),
                  .dst = node_id(flow.to),
@@ -399,7 +409,8 @@ void Run::make_odd(PacketPlan& plan) {
       plan.header.partition = Partition(kGoodPartition.value() + 1);
       break;
     case 2:
-      plan.header.src = node_id(static_cast<std::uint32_t>(traffic_random_.below(draw_.plan.nodes.size())));
+      plan.header.src =
+          node_id(static_cast<std::uint32_t>(traffic_random_.below(draw_.plan.nodes.size())));
       break;
     case 3:
       plan.header.hop_limit = static_cast<std::uint8_t>(traffic_random_.between(0, 2));

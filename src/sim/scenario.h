@@ -16,8 +16,9 @@ namespace mtl::sim {
 /// What a run may be told beyond its kind and seed.
 struct ScenarioOptions {
   bool faults = true;  ///< of run_scenario(); false: nothing does wrong, sources neither
-  /// A defect built in on purpose, that a checker must find.
-  enum class Defect : std::uint8_t { kNone, kForge, kLeak } defect = Defect::kNone;
+  /// A defect built in on purpose, that a checker must find: wire 0 forges packets, node 0 forgets
+  /// to release, cut wires are never mended.
+  enum class Defect : std::uint8_t { kNone, kForge, kLeak, kStaysCut } defect = Defect::kNone;
   /// Hears of the frames on all wires, the first being 0; nullptr: nobody does. Changes nothing.
   WireTap* tap = nullptr;
   /// Takes every packet that a node took, so that the run can be played again without what made

@@ -97,7 +97,7 @@ struct Schedule {
   phy::ImpairmentConfig background;  ///< of all wires, both ways, while the faults last
   Time faults_end{};
   Order order = Order::kUnchangedPaths;
-  bool pause = false;   ///< look at credits while nobody consumes
+  bool pause = false;  ///< look at credits while nobody consumes
   Duration settle{0};  ///< after the last event until all is told
   std::string about;
 };

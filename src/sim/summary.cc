@@ -35,6 +35,7 @@ constexpr std::pair<std::string_view, Field> kFields[] = {
     {"between_shards", &Summary::between_shards},
     {"moves", &Summary::moves},
     {"replaced", &Summary::replaced},
+    {"moves_beside_replaced", &Summary::moves_beside_replaced},
     {"marked", &Summary::marked},
     {"lane_moves", &Summary::lane_moves},
     {"lane_forced", &Summary::lane_forced},
@@ -78,7 +79,7 @@ constexpr std::string_view kNeeded[] = {"copies",
                                         "by_queue",
                                         "moves",
                                         "replaced"};
-constexpr std::string_view kNeededOfFabrics[] = {"forwarded", "marked"};
+constexpr std::string_view kNeededOfFabrics[] = {"forwarded", "marked", "moves_beside_replaced"};
 constexpr Drop kNeededDrops[] = {Drop::kMalformed,  Drop::kBadHeaderCrc, Drop::kStale,
                                  Drop::kDuplicate,  Drop::kBadPacketCrc, Drop::kPoisoned,
                                  Drop::kWrongClass, Drop::kNoRoute};

@@ -44,8 +44,10 @@ struct Summary {
   std::uint64_t rerouted = 0;
   std::uint64_t forwarded = 0;
   std::uint64_t between_shards = 0;
-  std::uint64_t moves = 0;     ///< of ports between the shards of a node
-  std::uint64_t replaced = 0;  ///< ports that were removed, and added anew
+  std::uint64_t moves = 0;                  ///< of ports between the shards of a node
+  std::uint64_t replaced = 0;               ///< ports that were removed, and added anew
+  std::uint64_t moves_beside_replaced = 0;  ///< moves begun while a port was being replaced, or the
+                                            ///< other way round
   std::uint64_t marked = 0;
   std::uint64_t lane_moves = 0;        ///< flows that went on by another lane of a trunk
   std::uint64_t lane_forced = 0;       ///< of them, because theirs was lost

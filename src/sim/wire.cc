@@ -96,7 +96,7 @@ void Wire::on_event(Time now, std::uint64_t what) {
     late_.pop_front();
     if (!cut_) {
       ++counters_.late;
-      hand_over(late.direction, *late.frame, now);
+      hand_over(late.direction, {&late.frame, 1}, now);
     }
     give_back(late.frame);
     return;
@@ -113,29 +113,37 @@ void Wire::on_event(Time now, std::uint64_t what) {
 
 void Wire::run_lane(std::size_t direction, Time now) {
   Lane& lane = lanes_[direction];
-  const auto on = [&](Buffer* frame) { arrive(direction, frame, now); };
+  burst_.clear();
+  const auto on = [this](Buffer* frame) { burst_.push_back(frame); };
   lane.impairment->pop_due(now, on);
+  // A wire that does nothing to frames need not draw for each that it does nothing: to be impaired
+  // begins a new stream.
+  const bool well = !lane.impairment->config().active();
   while (!lane.flying.empty() && lane.flying.front().due <= now) {
     Buffer* frame = lane.flying.front().frame;
     lane.flying.pop_front();
-    lane.impairment->push(frame, now, on);
+    if (well) {
+      on(frame);
+    } else {
+      lane.impairment->push(frame, now, on);
+    }
   }
+  if (cut_) {
+    counters_.cut += burst_.size();
+  } else {
+    hand_over(direction, burst_, now);
+  }
+  for (Buffer* const frame : burst_) give_back(frame);
   set_alarm(direction);
 }
 
-void Wire::arrive(std::size_t direction, Buffer* frame, Time now) {
-  if (cut_) {
-    ++counters_.cut;
-  } else {
-    hand_over(direction, *frame, now);
+void Wire::hand_over(std::size_t direction, std::span<Buffer* const> frames, Time now) {
+  if (frames.empty()) return;
+  counters_.arrived += frames.size();
+  for (const Buffer* const frame : frames) {
+    if (tap_ != nullptr) tap_->arrived(index_, direction, frame->bytes(), now);
   }
-  give_back(frame);
-}
-
-void Wire::hand_over(std::size_t direction, const Buffer& frame, Time now) {
-  ++counters_.arrived;
-  if (tap_ != nullptr) tap_->arrived(index_, direction, frame.bytes(), now);
-  owner_.frame_in(plan_.ends[1 - direction], frame, now);
+  owner_.frames_in(plan_.ends[1 - direction], frames, now);
 }
 
 void Wire::impair(std::size_t direction, const phy::ImpairmentConfig& config) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/ids.h"
@@ -36,8 +37,9 @@ struct WirePlan {
 /// What a wire's ends are told.
 class WireEnd {
  public:
-  /// A frame has arrived at `end`. The frame is the wire's: only to be looked at.
-  virtual void frame_in(PortRef end, const Buffer& frame, Time now) = 0;
+  /// Frames have arrived at `end` at one instant, as a device gives them in a burst. They are the
+  /// wire's: only to be looked at.
+  virtual void frames_in(PortRef end, std::span<Buffer* const> frames, Time now) = 0;
   /// `end` may send again.
   virtual void room_again(PortRef end, Time now) = 0;
   virtual void carrier_changed(PortRef end, bool carrier, Time now) = 0;
@@ -126,8 +128,7 @@ class Wire final : private EventTarget {
 
   void on_event(Time now, std::uint64_t what) override;
   void run_lane(std::size_t direction, Time now);
-  void arrive(std::size_t direction, Buffer* frame, Time now);
-  void hand_over(std::size_t direction, const Buffer& frame, Time now);
+  void hand_over(std::size_t direction, std::span<Buffer* const> frames, Time now);
   void set_alarm(std::size_t direction);
 
   WirePlan plan_;
@@ -136,6 +137,7 @@ class Wire final : private EventTarget {
   WireEnd& owner_;
   Random random_;
   std::array<Lane, 2> lanes_;
+  std::vector<Buffer*> burst_;  ///< what arrives at this instant
   std::deque<Late> late_;
   std::uint64_t late_due_ = 0;  ///< of late_, those for which an event is on its way
   WireCounters counters_;

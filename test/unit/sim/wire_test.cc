@@ -21,14 +21,18 @@ class Ends final : public WireEnd {
     std::byte mark;
     friend bool operator==(const Seen&, const Seen&) = default;
   };
-  void frame_in(PortRef end, const Buffer& frame, Time now) override {
-    frames.push_back({end.node, now, frame.length, frame.data[0]});
+  void frames_in(PortRef end, std::span<Buffer* const> burst, Time now) override {
+    bursts.push_back(burst.size());
+    for (const Buffer* const frame : burst) {
+      frames.push_back({end.node, now, frame->length, frame->data[0]});
+    }
   }
   void room_again(PortRef end, Time now) override { rooms.push_back({end.node, now}); }
   void carrier_changed(PortRef end, bool carrier, Time) override {
     carriers.push_back({end.node, carrier});
   }
   std::vector<Seen> frames;
+  std::vector<std::size_t> bursts;
   std::vector<std::pair<std::uint32_t, Time>> rooms;
   std::vector<std::pair<std::uint32_t, bool>> carriers;
 };
@@ -71,6 +75,7 @@ TEST_F(WireTest, DelaysAndKeepsOrderBothWays) {
   EXPECT_EQ(ends.frames[0], (Ends::Seen{20, at(3000), 60, std::byte{1}}));
   EXPECT_EQ(ends.frames[1], (Ends::Seen{20, at(3000), 60, std::byte{2}}));
   EXPECT_EQ(ends.frames[2], (Ends::Seen{10, at(3000), 60, std::byte{3}}));
+  EXPECT_EQ(ends.bursts, (std::vector<std::size_t>{2, 1}));  // what comes at one instant
   EXPECT_EQ(pool.in_use(), 0u);
 }
 

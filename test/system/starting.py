@@ -104,6 +104,12 @@ class Starting(OneCable):
             self.assertEqual(2, done.returncode, (seeds, done.stdout))
             self.assertIn("--seeds", done.stderr)
 
+    def test_wrong_usage_is_2(self):
+        for program, more in (("mtsim", ["-j", "0"]), ("mtsim", ["more"]), ("mtsim", ["--seeds"]), ("mtctl", ["shwo"]),
+                              ("mtperf", ["datagrams"]), ("mtreplay", ["judge"]), ("mtswitchd", ["--chekc"])):
+            done = labs.run([self.lab.program(program), *more], check=False)
+            self.assertEqual(2, done.returncode, (program, more, done.stdout, done.stderr))
+
     def test_slots_alone_need_no_capability(self):
         switch = self.lab.switch("slots", labs.node(1, labs.slot(0, 11)), ns="sw")
         drop = ("setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw", "--")
@@ -140,6 +146,7 @@ class Streams(cases.LabCase):
         mtctl = [self.lab.program("mtctl"), "-s", switch.socket]
         for argv in ([*mtctl, "show", "ports"], [*mtctl, "-j", "show", "node"], [*mtctl, "stats", "--check"],
                      [*mtctl, "watch"], [*mtctl, "ping", 1, "-i", "1ms"], [*mtctl, "--help"],
+                     [self.lab.program("mtsim"), "--seeds", 1],
                      [self.lab.program("mtswitchd"), "--check", "--config", self.lab.directory / "s.textproto"],
                      *([self.lab.program(p), "--version"] for p in ("mtctl", "mtswitchd", "mtperf", "mtreplay"))):
             for command in ('"$@" >/dev/full', '"$@" >&-'):

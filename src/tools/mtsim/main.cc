@@ -20,6 +20,7 @@
 
 #include "conformance/pcap_file.h"
 #include "sim/scenario.h"
+#include "tools/standard_streams.h"
 
 namespace {
 
@@ -193,7 +194,8 @@ bool write_pcap(const Options& options, std::uint64_t seed) {
 int run(const Options& options) {
   const auto range = parse_range(options.seeds);
   if (!range) {
-    fmt::print(stderr, "mtsim: --seeds '{}' is not A..B with A <= B\n", options.seeds);
+    fmt::print(stderr, "mtsim: --seeds '{}' is not A..B with 0 <= A <= B < 2^64 - 1\n",
+               options.seeds);
     return 2;
   }
   if (!kind_of(options.kind, 0)) {
@@ -224,9 +226,7 @@ int run(const Options& options) {
   return code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Runs seeded faults over links and fabrics in virtual time and checks that nothing is lost.");
@@ -247,6 +247,17 @@ int main(int argc, char** argv) {
                  "sent: as links made them; arrived: what the wires left of them")
       ->needs(pcap)
       ->check(CLI::IsMember({"sent", "arrived"}));
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   return run(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  mtl::tools::hold_standard_streams();
+  return mtl::tools::end_program("mtsim", parse_and_run(argc, argv), 2);
 }

@@ -304,10 +304,7 @@ void AfPacketPort::follow_interface(const InterfaceState& state) {
 
 std::string AfPacketPort::fault() const {
   const std::string& name = plan_.interface.name;
-  if (gone_)
-    return "interface " + name +
-           " is gone (deleted, renamed or moved): create it again and open the "
-           "port anew";
+  if (gone_) return "interface " + name + " is gone (deleted, renamed or moved): create it again";
   if (frame_limit() < plan_.max_frame)
     return "the MTU of interface " + name + " shrank to " + std::to_string(mtu_) +
            ", so that longer frames are refused: `ip link set " + name + " mtu " +

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -19,7 +20,10 @@
 #include <vector>
 
 #include "conformance/pcap_file.h"
+#include "sim/draw.h"
 #include "sim/scenario.h"
+#include "sim/shrink.h"
+#include "tools/mtsim/scenario_file.h"
 #include "tools/standard_streams.h"
 
 namespace {
@@ -36,6 +40,9 @@ struct Options {
   std::string pcap;
   std::optional<std::size_t> wire;  ///< of pcap; nullopt: all
   std::string at = "sent";          ///< of pcap
+  std::string scenario;             ///< file; empty: by kind and seed
+  std::string shrink;               ///< file for the smallest schedule that fails
+  std::size_t shrink_runs = 5000;
 };
 
 /// Keeps the frames of a run for a capture.
@@ -147,18 +154,23 @@ class Runner {
   std::vector<Failure> failures_;
 };
 
+void show(const RunResult& result, const EventLog& log, std::string_view what) {
+  for (const std::string& line : log.lines()) fmt::print("  {}\n", line);
+  fmt::print("{} ({}) failed:\n", what, result.about);
+  for (const Violation& violation : result.violations.list()) {
+    fmt::print("  {}: {}\n", violation.check, violation.text);
+  }
+}
+
+constexpr std::size_t kLines = 50;
+
 // The run again with its log on: the same seed is the same run.
 void show(const Options& options, const Failure& failure) {
-  constexpr std::size_t kLines = 50;
   EventLog log(options.log ? SIZE_MAX : kLines);
   ScenarioOptions scenario;
   scenario.faults = !options.calm;
   run_scenario(*kind_of(options.kind, failure.seed), failure.seed, log, scenario);
-  for (const std::string& line : log.lines()) fmt::print("  {}\n", line);
-  fmt::print("seed {} ({}) failed:\n", failure.seed, failure.result.about);
-  for (const Violation& violation : failure.result.violations.list()) {
-    fmt::print("  {}: {}\n", violation.check, violation.text);
-  }
+  show(failure.result, log, fmt::format("seed {}", failure.seed));
   fmt::print("  again: mtsim --kind {} --seeds {} --log\n", options.kind, failure.seed);
 }
 
@@ -173,22 +185,105 @@ void print(const Summary& summary, double wall) {
   fmt::print("  {:<24} {:>14.1f}\n", "virtual_s", static_cast<double>(summary.virtual_ns) / 1e9);
 }
 
-/// The run of one seed once more, into a capture; false, with a line on stderr, if that failed.
-bool write_pcap(const Options& options, std::uint64_t seed) {
+/// The run once more, into a capture; false, with a line on stderr, if that failed.
+bool write_pcap(const Options& options, Schedule schedule) {
   Capture capture(options);
   EventLog off;
   ScenarioOptions scenario;
-  scenario.faults = !options.calm;
   scenario.tap = &capture;
-  run_scenario(*kind_of(options.kind, seed), seed, off, scenario);
+  run_schedule(std::move(schedule), off, scenario);
   if (capture.frames().empty()) {
-    fmt::print(stderr, "mtsim: --pcap {}: seed {} has no frame on wire {}; leave out --pcap-wire\n",
-               options.pcap, seed, options.wire.value_or(0));
+    fmt::print(stderr, "mtsim: --pcap {}: the run has no frame on wire {}; leave out --pcap-wire\n",
+               options.pcap, options.wire.value_or(0));
     return false;
   }
   const auto written = mtl::conformance::write_capture(options.pcap, capture.frames());
   if (!written) fmt::print(stderr, "mtsim: --pcap {}\n", written.error().message);
   return static_cast<bool>(written);
+}
+
+/// The check that a run of the schedule failed first; empty: none.
+std::string_view failed_check(Schedule schedule, std::vector<Send>* record = nullptr) {
+  EventLog off;
+  ScenarioOptions scenario;
+  scenario.record = record;
+  const RunResult result = run_schedule(std::move(schedule), off, scenario);
+  return result.violations.any() ? result.violations.list()[0].check : std::string_view();
+}
+
+/// Writes the smallest schedule that fails as this one does; the exit code.
+int write_shrunk(const Options& options, Schedule schedule) {
+  std::vector<Send> sends;
+  const std::string_view check = failed_check(schedule, &sends);
+  if (check.empty()) {
+    fmt::print(stderr, "mtsim: --shrink {}: the run does not fail; there is nothing to shrink\n",
+               options.shrink);
+    return 2;
+  }
+  const auto fails = [check](const Schedule& candidate) {
+    return failed_check(candidate) == check;
+  };
+  // What was sent takes the place of what decides it at random.
+  Schedule played = schedule;
+  played.traffic = {};
+  played.flows.clear();
+  played.sends = std::move(sends);
+  if (fails(played)) {
+    schedule = std::move(played);
+  } else if (!schedule.traffic.packets.empty()) {
+    fmt::print(stderr,
+               "mtsim: --shrink {}: {} does not come again when the same packets are sent "
+               "one by one; use --seeds and --log\n",
+               options.shrink, check);
+    return 2;
+  }
+  Shrunk shrunk = shrink(std::move(schedule), fails, options.shrink_runs);
+  const Schedule& smallest = shrunk.schedule;
+  shrunk.schedule.about = fmt::format("fails: {}", check);
+  std::ofstream out(options.shrink, std::ios::trunc);
+  out << mtl::mtsim::scenario_text(smallest);
+  out.close();
+  if (!out) {
+    fmt::print(stderr,
+               "mtsim: --shrink {}: cannot be written; name a file in a folder that is "
+               "there and writable\n",
+               options.shrink);
+    return 2;
+  }
+  fmt::print(
+      "shrunk to {} nodes, {} wires, {} packets, {} flows, {} faults, {} moves, {} "
+      "replacements by {} runs{}\n  again: mtsim --scenario {} --log\n",
+      smallest.plan.nodes.size(), smallest.plan.wires.size(), smallest.sends.size(),
+      smallest.flows.size(), smallest.faults.size(), smallest.moves.size(),
+      smallest.replacements.size(), shrunk.runs,
+      shrunk.done ? "" : " (--shrink-runs; more may shrink it further)", options.shrink);
+  return 1;
+}
+
+int run_file(const Options& options) {
+  const auto schedule = mtl::mtsim::read_scenario(options.scenario);
+  if (!schedule) {
+    fmt::print(stderr, "mtsim: {}\n", schedule.error().message);
+    return 2;
+  }
+  EventLog off;
+  const auto before = std::chrono::steady_clock::now();
+  const RunResult result = run_schedule(*schedule, off);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - before;
+  const bool failed = result.violations.any();
+  EventLog log(options.log ? SIZE_MAX : kLines);
+  if (failed || options.log) run_schedule(*schedule, log);
+  if (failed) {
+    show(result, log, options.scenario);
+  } else if (options.log) {
+    for (const std::string& line : log.lines()) fmt::print("  {}\n", line);
+  }
+  fmt::print("{} ({}): {}\n", options.scenario, result.about,
+             failed ? "failed" : "every check held");
+  print(result.summary, wall.count());
+  if (!options.pcap.empty() && !write_pcap(options, *schedule)) return 2;
+  if (!options.shrink.empty()) return write_shrunk(options, *schedule);
+  return failed ? 1 : 0;
 }
 
 int run(const Options& options) {
@@ -203,8 +298,10 @@ int run(const Options& options) {
                options.kind);
     return 2;
   }
-  if (!options.pcap.empty() && range->first != range->last) {
-    fmt::print(stderr, "mtsim: --pcap takes one seed; --seeds '{}' are more\n", options.seeds);
+  for (const auto& [option, value] :
+       {std::pair("--pcap", &options.pcap), std::pair("--shrink", &options.shrink)}) {
+    if (value->empty() || range->first == range->last) continue;
+    fmt::print(stderr, "mtsim: {} takes one seed; --seeds '{}' are more\n", option, options.seeds);
     return 2;
   }
   const auto before = std::chrono::steady_clock::now();
@@ -222,7 +319,11 @@ int run(const Options& options) {
       code = 1;
     }
   }
-  if (!options.pcap.empty() && !write_pcap(options, range->first)) code = 2;
+  if (options.pcap.empty() && options.shrink.empty()) return code;
+  const Schedule schedule =
+      draw_run(*kind_of(options.kind, range->first), range->first, !options.calm);
+  if (!options.pcap.empty() && !write_pcap(options, schedule)) return 2;
+  if (!options.shrink.empty()) return write_shrunk(options, schedule);
   return code;
 }
 
@@ -230,18 +331,33 @@ int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Runs seeded faults over links and fabrics in virtual time and checks that nothing is lost.");
-  app.add_option("--seeds", options.seeds, "A..B, or one seed");
-  app.add_option("--kind", options.kind,
-                 "pair, fabric (all of the following), ring, line, star, mesh");
+  CLI::Option* seeds = app.add_option("--seeds", options.seeds, "A..B, or one seed");
+  CLI::Option* kind = app.add_option("--kind", options.kind,
+                                     "pair, fabric (all of the following), ring, line, star, mesh");
   app.add_option("-j,--jobs", options.jobs, "threads, each runs its own seeds")
       ->check(CLI::Range(1, 256));
-  app.add_flag("--require-kinds", options.require_kinds,
-               "fail when a kind of event never happened in all the runs");
-  app.add_flag("--calm", options.calm, "no faults");
-  app.add_flag("--log", options.log,
-               "for a failing seed, the whole log instead of its last 50 lines");
-  CLI::Option* pcap = app.add_option("--pcap", options.pcap,
-                                     "write the frames of the run of one seed to this capture");
+  CLI::Option* require = app.add_flag("--require-kinds", options.require_kinds,
+                                      "fail when a kind of event never happened in all the runs");
+  CLI::Option* calm = app.add_flag("--calm", options.calm, "no faults");
+  app.add_flag(
+      "--log", options.log,
+      "for a failing seed, the whole log instead of its last 50 lines; for a scenario, the "
+      "whole log in any case");
+  app.add_option("--scenario", options.scenario,
+                 "run this file (docs/simulation.md) instead of seeds")
+      ->excludes(seeds)
+      ->excludes(kind)
+      ->excludes(require)
+      ->excludes(calm);
+  CLI::Option* shrink =
+      app.add_option("--shrink", options.shrink,
+                     "write the smallest scenario that fails as this seed, or scenario, does");
+  app.add_option("--shrink-runs", options.shrink_runs, "runs that shrinking may take (5000)")
+      ->needs(shrink)
+      ->check(CLI::Range(1, 1'000'000));
+  CLI::Option* pcap = app.add_option(
+      "--pcap", options.pcap,
+      "write the frames of the run of one seed, or of the scenario, to this capture");
   app.add_option("--pcap-wire", options.wire, "only those of this wire, from 0")->needs(pcap);
   app.add_option("--pcap-at", options.at,
                  "sent: as links made them; arrived: what the wires left of them")
@@ -252,7 +368,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return run(options);
+  return options.scenario.empty() ? run(options) : run_file(options);
 }
 
 }  // namespace

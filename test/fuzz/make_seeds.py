@@ -61,6 +61,84 @@ def capture():
     yield bytes([3]) + pcapng
 
 
+def traced():
+    """Each different frame of the traces, longest ones aside."""
+    seen = set()
+    for path in sorted((ROOT / "pcap").glob("*.pcap")):
+        for _, frame in frames(path):
+            key = (frame[14] & 15 if len(frame) > 14 else None, frame[16:18], frame[44:50])
+            if key not in seen and len(frame) < 1000:
+                seen.add(key)
+                yield frame
+
+
+def frame():
+    for number, content in enumerate(traced()):
+        if number % 8 == 0:
+            yield bytes([1]) + content
+
+
+def packet():
+    """What the DATA of the traces carry, and the packets of the vectors of transport and echo."""
+    for number, content in enumerate(traced()):
+        length = int.from_bytes(content[16:18], "big")
+        if len(content) > 30 and content[14] & 15 == 0 and 16 <= length <= len(content) - 30 and number % 8 == 0:
+            yield content[30:30 + length]
+
+    def texts(value):
+        if isinstance(value, dict):
+            for inner in value.values():
+                yield from texts(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from texts(inner)
+        elif isinstance(value, str) and 32 <= len(value) < 2000 and len(value) % 2 == 0 \
+                and set(value) <= set("0123456789abcdef"):
+            yield bytes.fromhex(value)
+
+    for path in sorted((ROOT / "pcap").glob("*vectors.json")):
+        yield from texts(json.loads(path.read_text()))
+
+
+def trace_json():
+    for path in sorted((ROOT / "pcap").glob("*.json")):
+        content = path.read_bytes()
+        if len(content) < 4096 and b'"dut"' in content:
+            yield content
+
+
+def control_message():
+    """Each call, empty and with a number and a text in it."""
+    for call in range(1, 32):
+        key = bytes([call << 3 & 0x7F | 2]) if call < 16 else bytes([call << 3 & 0x7F | 0x82, call >> 4])
+        yield key + bytes([0])
+        yield key + bytes([2, 8, 1])
+        yield key + bytes([4, 10, 2]) + b"p0"
+
+
+def link_pair():
+    # Bring-up: what either sent arrives; then packets, faults, answers, time.
+    up = 3 * bytes([0xF2, 0xFA])
+    work = bytes([0x30]) + bytes([0, 20, 1, 50, 0, 100, 3, 4]) + bytes([0x08, 2, 9])
+    for mode in (0, 1):
+        yield bytes([mode]) + up + work + 2 * bytes([0xF2, 0xFA, 0x16, 0x1E])
+        for fault in range(4):
+            yield bytes([mode]) + up + 2 * (work + bytes([4, fault, 0, 0, 99]) + 3 * bytes([0xF2, 0xFA, 0x55, 200]))
+    data = bytes([0x10, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, 4]) + bytes(40)
+    yield bytes([1]) + up + bytes([4, 0x3C, len(data) // 2]) + data + bytes([0xF2, 0xFA])
+    yield bytes([0]) + up + work + bytes([7, 1, 0x95, 255, 7, 0]) + up + work
+
+
+def transport_pair():
+    up = 2 * bytes([0xF2, 0xFA])
+    work = bytes([0, 0, 16, 40, 0, 1, 16, 40, 0, 2, 32, 7, 8, 0, 64, 200, 0, 3, 0, 0])
+    for mode in (0, 1):
+        yield bytes([mode]) + up + work + 4 * bytes([0xF2, 0xFA, 0x95, 200])
+        for fault in range(3):
+            yield bytes([mode]) + up + 2 * (work + bytes([6, fault, 0, 14, fault, 0]) + 4 * bytes([0xF2, 0xFA, 0x95, 250]))
+    yield bytes([1]) + up + work + bytes([7, 1, 0, 0, 30, 99]) + 4 * bytes([0xF2, 0xFA])
+
+
 def config_file():
     yield (b'node: 1 name: "a" hop_limit: 16 ports { port: 0 af_packet { interface: "eth1" } peer_node: 2 '
            b'link { mtu: 1500 capacity: 64 timers { profile: FAST adaptive: false } } edge { nodes: 3 } '
@@ -98,8 +176,9 @@ def memif_session():
 
 def main():
     target, folder = sys.argv[1:]
-    drawn = {"capture": capture, "node_frames": node_frames, "config_file": config_file, "local_port": local_port,
-             "memif_port": memif_port, "memif_session": memif_session}[target]
+    drawn = {draw.__name__: draw for draw in (
+        capture, config_file, control_message, frame, link_pair, local_port, memif_port, memif_session, node_frames,
+        packet, trace_json, transport_pair)}[target]
     count = 0
     for count, seed in enumerate(drawn(), 1):
         (pathlib.Path(folder) / f"seed{count}").write_bytes(seed)

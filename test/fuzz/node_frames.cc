@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <span>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "base/byte_order.h"
 #include "base/crc32c.h"
 #include "base/heap_pool.h"
+#include "input.h"
 #include "network/node.h"
 
 namespace mtl {
@@ -21,35 +20,12 @@ namespace {
 
 constexpr std::uint32_t kRoom = 1100;  // above the longest frame that receive() makes
 constexpr std::uint32_t kBuffers = 320;
+constexpr std::size_t kBurst = 32;  // as the real loop's
 constexpr std::uint16_t kPorts = 2;
 constexpr std::uint16_t kSelf = 7;
 
-void require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::abort();
-}
-
-/// The fuzzer's bytes, taken off the front; zeros when there are no more.
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : rest_(data, size) {}
-  bool empty() const { return rest_.empty(); }
-  std::uint8_t byte() {
-    if (rest_.empty()) return 0;
-    const std::uint8_t b = rest_.front();
-    rest_ = rest_.subspan(1);
-    return b;
-  }
-  std::span<const std::byte> bytes(std::size_t n) {
-    const auto taken = std::as_bytes(rest_.first(std::min(n, rest_.size())));
-    rest_ = rest_.subspan(taken.size());
-    return taken;
-  }
-
- private:
-  std::span<const std::uint8_t> rest_;
-};
+using fuzz::Input;
+using fuzz::require;
 
 network::NodeConfig config() {
   network::NodeConfig node;
@@ -85,6 +61,7 @@ class Fuzzed final : private network::ShardOwner {
   }
 
   ~Fuzzed() {
+    hand_over();
     while (!kept_.empty()) release();
   }
 
@@ -106,7 +83,9 @@ class Fuzzed final : private network::ShardOwner {
         break;
       default:
         receive(in, port, op >> 4);
+        if ((op & 3) == 3 && burst_.size() < kBurst) return;  // more come with it
     }
+    hand_over();
     pull();
     while (shard_.expire(now_)) pull();
     check_books();
@@ -140,7 +119,14 @@ class Fuzzed final : private network::ShardOwner {
     frame->length = static_cast<std::uint32_t>(link::kEthernetHeader + bytes.size());
     frame->tailroom -= frame->length;
     if (frame->length >= link::kFrameHeader + link::kMinPacket) repair(*frame, port, fix);
-    shard_.receive(port, frame, now_);
+    if (port != burst_port_) hand_over();
+    burst_port_ = port;
+    burst_.push_back(frame);
+  }
+
+  void hand_over() {
+    shard_.receive(burst_port_, burst_, now_);
+    burst_.clear();
   }
 
   void repair(Buffer& frame, PortId port, std::uint8_t fix) {
@@ -231,6 +217,8 @@ class Fuzzed final : private network::ShardOwner {
   network::RouteTable table_;
   std::array<link::BringUp, kPorts> ours_{};
   std::deque<Buffer*> kept_;
+  std::vector<Buffer*> burst_;  ///< arrived, and not yet given to the link
+  PortId burst_port_{0};
   Time now_{};
   network::Shard shard_;
 };

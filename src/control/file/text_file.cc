@@ -158,6 +158,49 @@ void collect(const pb::Message& message, const InfoTree& tree, const std::string
   }
 }
 
+std::string at_text(const Locations& locations, Position at) {
+  std::string where = locations.file() + ":";
+  if (at.line > 0) where += std::to_string(at.line) + ":" + std::to_string(at.column) + ":";
+  return where + " ";
+}
+
+/// A value of an enumeration that is given by a number which it does not have: proto3 takes it for
+/// one of a later version, we have no use for it.
+struct UnknownNumber {
+  const pb::FieldDescriptor* field;
+  int number;
+  Position at;
+};
+
+std::optional<UnknownNumber> find_unknown_number(const pb::Message& message, const InfoTree& tree) {
+  const auto* reflection = message.GetReflection();
+  std::vector<const pb::FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const auto* field : fields) {
+    const bool repeated = field->is_repeated();
+    const int count = repeated ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const int index = repeated ? i : -1;
+      if (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_ENUM) {
+        const int number = repeated ? reflection->GetRepeatedEnumValue(message, field, i)
+                                    : reflection->GetEnumValue(message, field);
+        if (field->enum_type()->FindValueByNumber(number) != nullptr) continue;
+        const auto at = tree.GetLocation(field, index);
+        return UnknownNumber{field, number, {at.line + 1, at.column + 1}};
+      }
+      if (field->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+      const InfoTree* nested = tree.GetTreeForNested(field, index);
+      if (nested == nullptr) continue;
+      const auto found =
+          find_unknown_number(repeated ? reflection->GetRepeatedMessage(message, field, i)
+                                       : reflection->GetMessage(message, field),
+                              *nested);
+      if (found) return found;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Position position_of(std::string_view text, std::size_t offset) {
@@ -179,9 +222,12 @@ Result<Locations> parse_text(std::string_view text, std::string file, pb::Messag
   Locations locations(std::move(file));
   if (!parser.Parse(&in, &message)) {
     const Position at = errors.position();
-    std::string where = locations.file() + ":";
-    if (at.line > 0) where += std::to_string(at.line) + ":" + std::to_string(at.column) + ":";
-    return Error{where + " " + improve(errors.message(), *message.GetDescriptor(), text, at.line)};
+    return Error{at_text(locations, at) +
+                 improve(errors.message(), *message.GetDescriptor(), text, at.line)};
+  }
+  if (const auto unknown = find_unknown_number(message, tree)) {
+    return Error{at_text(locations, unknown->at) +
+                 unknown_value(*unknown->field, std::to_string(unknown->number))};
   }
   collect(message, tree, "", locations);
   return locations;

@@ -105,6 +105,19 @@ TEST(MessageFileText, UnknownEnumNameIsRefusedWithTheOneMeant) {
       << message;
 }
 
+// proto3 would take them for values of a later version.
+TEST(MessageFileText, ANumberThatTheEnumDoesNotHaveIsRefused) {
+  const auto refused = [](std::string_view content) { return error(text(content)); };
+  EXPECT_EQ(refused("node: 1\nhop_choice: 9\n")
+                .rfind(R"(lab.textproto:2:1: hop_choice has no value "9". It takes: )", 0),
+            0U)
+      << refused("node: 1\nhop_choice: 9\n");
+  const std::string nested =
+      refused("ports { port: 0 }\nports {\n  link { timers { profile: -1 } }\n}\n");
+  EXPECT_EQ(nested.rfind(R"(lab.textproto:3:19: profile has no value "-1")", 0), 0U) << nested;
+  EXPECT_TRUE(text("node: 1 hop_choice: 1"));  // one that it has
+}
+
 TEST(MessageFileText, WrongTypeShowsTheLine) {
   const std::string message = error(text("node: 1\n  hop_limit: \"far\"  # no\n"));
   EXPECT_EQ(message.rfind("lab.textproto:2:14: ", 0), 0U) << message;

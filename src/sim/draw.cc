@@ -120,7 +120,6 @@ NodePlan draw_node(const Shape& shape, std::uint32_t index, const Style& style, 
   if (node.edge.size() > 1 && random.chance(400'000)) plan.config.shards = draw32(random, 2, 3);
   plan.config.own_limit = log32(random, style.wraps ? 32 : 1, 256);
   plan.own_buffers = draw32(random, 16, 128) + (style.wraps ? 128 : 0);
-  plan.own_room = std::uint32_t{style.mtu} + 256;
   if (!style.wraps && random.chance(500'000)) {
     plan.consume_later_ppm = log32(random, 1'000, 1'000'000);
     plan.consume_delay = draw_duration(random, microseconds(1), milliseconds(2));
@@ -361,8 +360,7 @@ Schedule draw_run(Kind kind, std::uint64_t number, bool faults) {
   draw_traffic(draw, kind, style, seed.stream("traffic"));
   Random random = seed.stream("rest");
   draw.traffic.echo_ppm = random.chance(300'000) ? 50'000 : 0;
-  draw.pause = !style.wraps && random.chance(300'000);
-  draw.settle = settling_time(draw.plan, faults);
+  if (!style.wraps && random.chance(300'000)) draw.pause = 20 * draw.traffic.gap;
   draw.about = fmt::format("{}: {} nodes, {} wires, mtu {}, delay {} ns, {} ps/byte, {} faults{}{}",
                            name(kind), draw.plan.nodes.size(), draw.plan.wires.size(), style.mtu,
                            style.delay.count(), style.ps_per_byte, draw.faults.size(),

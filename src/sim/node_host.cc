@@ -63,6 +63,15 @@ bool may_poison(const Buffer& frame, PortSlot& slot) {
 
 }  // namespace
 
+std::uint32_t own_room(const NodePlan& plan) {
+  constexpr std::uint32_t kBeyond = 256;
+  std::uint32_t longest = link::kMinMtu;
+  for (const network::PortConfig& port : plan.config.ports) {
+    longest = std::max<std::uint32_t>(longest, port.link.mtu);
+  }
+  return longest + kBeyond;
+}
+
 PortPool::PortPool(NodeHost& node, const link::Config& link)
     : node_(node),
       port_(link.port),
@@ -102,7 +111,7 @@ void ShardHost::boot(Time now) {
   paused_ = false;
   PoolWatcher* const watcher = this;  // make_unique does not see the private base
   own_pool_ =
-      std::make_unique<CheckedPool>(node_.plan().own_buffers, node_.plan().own_room, watcher);
+      std::make_unique<CheckedPool>(node_.plan().own_buffers, own_room(node_.plan()), watcher);
   network::ShardOwner& owner = *this;
   shard_ = std::make_unique<network::Shard>(node_.node(), id_, *own_pool_, owner);
 }

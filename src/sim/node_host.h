@@ -75,13 +75,15 @@ struct NodePlan {
   std::vector<network::Route> routes;
   bool endpoint = true;
   std::uint32_t own_buffers = 64;       ///< of each shard, for packets made by the node
-  std::uint32_t own_room = 4096;        ///< bytes, the longest packet made by it
   std::uint32_t consume_later_ppm = 0;  ///< deliveries that stay in the buffer for a while
   Duration consume_delay{0};            ///< up to so long
   Duration ring_delay{0};               ///< between shards, up to so long
   Duration move_delay{0};               ///< of each step of a move of a port, up to so long
   std::uint32_t leak_ppm = 0;           ///< deliveries never released: for tests of the checkers
 };
+
+/// Bytes of the longest packet that a node can make: some more than its longest link takes.
+std::uint32_t own_room(const NodePlan& plan);
 
 /// What the simulator knows of a port; outlives the node's restarts.
 struct PortSlot {

@@ -46,6 +46,7 @@ class Run final : private EventTarget {
         log_(log),
         options_(options),
         checkers_(draw_.seed, log),
+        settle_(settling_time(draw_)),
         left_(draw_.traffic.packets),
         flows_(draw_.flows.size()) {
     if (options.defect == ScenarioOptions::Defect::kLeak) draw_.plan.nodes[0].leak_ppm = 100'000;
@@ -95,6 +96,7 @@ class Run final : private EventTarget {
   EventLog& log_;
   const ScenarioOptions& options_;
   Checkers checkers_;
+  const Duration settle_;  ///< after the last event until all is told
   std::unique_ptr<Fabric> fabric_;
   std::vector<std::uint32_t> left_;   ///< packets to be sent at random, by node
   std::vector<std::uint64_t> flows_;  ///< packets sent, by flow
@@ -127,7 +129,7 @@ RunResult Run::run() {
   fabric_->start();
   advance(draw_.faults_end);
   end_all_faults();
-  if (draw_.pause) look_at_rest();
+  if (draw_.pause > Duration(0)) look_at_rest();
   finish();
 
   RunResult result;
@@ -199,10 +201,13 @@ void Run::note(std::string_view text, const Fault& fault) {
   if (!log_.on()) return;
   constexpr std::string_view kNames[] = {"impairment", "length limit", "silence",
                                          "cut",        "disabling",    "halt"};
+  std::string where = fmt::format("node {}", fault.port.node);
+  if (fault.what != Fault::What::kHalt) where += fmt::format(" port {}", fault.port.port.value());
+  if (fault.what < Fault::What::kDisable) {
+    where = fmt::format("wire {} direction {} ({})", fault.wire, fault.direction, where);
+  }
   log_.line(queue_.now(),
-            fmt::format("{} {}: wire {} direction {} ({}:{}){}{}",
-                        kNames[static_cast<std::size_t>(fault.what)], text, fault.wire,
-                        fault.direction, fault.port.node, fault.port.port.value(),
+            fmt::format("{} {}: {}{}{}", kNames[static_cast<std::size_t>(fault.what)], text, where,
                         fault.carrier ? " noticed" : "", fault.late ? " late" : ""));
 }
 
@@ -469,14 +474,14 @@ void Run::pause_all(bool pause) {
 // credit may be missing, although none has come back.
 void Run::look_at_rest() {
   pause_all(true);
-  if (!advance(queue_.now() + 20 * draw_.traffic.gap)) return;
+  if (!advance(queue_.now() + draw_.pause)) return;
   sources_wait_ = true;
   const Time patience = queue_.now() + kPatience / 10;
   while (queue_.now() < patience) {
-    if (!advance(queue_.now() + milliseconds(1) + draw_.settle)) return;
+    if (!advance(queue_.now() + milliseconds(1) + settle_)) return;
     if (!still()) continue;
     const std::uint64_t epoch = checkers_.epoch(), taken = packets_taken();
-    if (!advance(queue_.now() + draw_.settle)) return;
+    if (!advance(queue_.now() + settle_)) return;
     if (!still() || epoch != checkers_.epoch() || taken != packets_taken()) continue;
     checkers_.check_credits();
     break;
@@ -495,7 +500,7 @@ void Run::finish() {
                                  checkers_.ledger().open(), fabric_->in_use(), fabric_->dump()));
     return;
   }
-  if (!advance(queue_.now() + draw_.settle)) return;
+  if (!advance(queue_.now() + settle_)) return;
   if (at_rest()) checkers_.check_end();
 }
 

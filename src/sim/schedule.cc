@@ -62,6 +62,12 @@ class Reduction {
       if (!wire_gone[w]) continue;
       for (const PortRef& end : ends) port_gone[end.node][end.port.value()] = true;
     }
+    for (std::size_t n = 0; n < node_gone.size(); ++n) {
+      const auto& ports = port_gone[n];
+      if (!ports.empty() && std::find(ports.begin(), ports.end(), false) == ports.end()) {
+        node_gone[n] = true;
+      }
+    }
     nodes_ = renumber(node_gone.size(), node_gone);
     wires_ = renumber(wire_gone.size(), wire_gone);
     for (const auto& gone : port_gone) ports_.push_back(renumber(gone.size(), gone));
@@ -80,7 +86,9 @@ class Reduction {
     }
     assign_addresses(out.plan);
     if (!out.traffic.packets.empty()) out.traffic.packets = kept(out.traffic.packets, nodes_);
-    renumber_each(out.flows, [this](Flow& f) { return move(f.from) && move(f.to); });
+    renumber_each(out.flows, [&](Flow& f) {
+      return move(f.from) && move(f.to) && has_route(out.plan.nodes[f.from], f.to);
+    });
     renumber_each(out.sends, [this](Send& s) { return move(s.packet); });
     renumber_each(out.faults, [this](Fault& f) { return move(f); });
     renumber_each(out.moves, [this](Move& m) { return move(m); });
@@ -216,7 +224,14 @@ void assign_addresses(FabricPlan& plan) {
   }
 }
 
-Duration settling_time(const FabricPlan& plan, bool faults) {
+bool has_route(const NodePlan& node, std::uint32_t to) {
+  return std::any_of(node.routes.begin(), node.routes.end(),
+                     [to](const network::Route& route) { return route.dst == node_id(to); });
+}
+
+Duration settling_time(const Schedule& schedule) {
+  const FabricPlan& plan = schedule.plan;
+  const bool losses = !schedule.faults.empty() || schedule.background.active();
   Duration ack{0}, keepalive{0}, way{0};
   std::uint32_t longest = 0;
   for (const NodePlan& node : plan.nodes) {
@@ -231,7 +246,7 @@ Duration settling_time(const FabricPlan& plan, bool faults) {
     way = std::max(way, wire.delay + 4 * (frame + Duration(1)));
   }
   // What a loss kept from being told, and nobody waits for, is told by the next keepalive (L23).
-  return 2 * ack + 3 * way + (faults ? keepalive : Duration(0));
+  return 2 * ack + 3 * way + (losses ? keepalive : Duration(0));
 }
 
 Schedule without(const Schedule& schedule, const std::vector<std::uint32_t>& nodes,

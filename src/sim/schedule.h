@@ -24,9 +24,9 @@ struct Fault {
   } what = What::kImpair;
   Time at{};
   Duration lasts{0};
-  std::uint32_t wire = 0;
-  std::uint32_t direction = 0;
-  PortRef port;          ///< kDisable; kHalt: its node
+  std::uint32_t wire = 0;       ///< not of kHalt
+  std::uint32_t direction = 0;  ///< likewise
+  PortRef port;          ///< where `direction` of `wire` begins; kHalt: its node alone counts
   bool carrier = false;  ///< kCut, kHalt: others notice
   bool late = false;     ///< kCut: frames in flight arrive after it
   phy::ImpairmentConfig impairment;
@@ -97,8 +97,7 @@ struct Schedule {
   phy::ImpairmentConfig background;  ///< of all wires, both ways, while the faults last
   Time faults_end{};
   Order order = Order::kUnchangedPaths;
-  bool pause = false;  ///< look at credits while nobody consumes
-  Duration settle{0};  ///< after the last event until all is told
+  Duration pause{0};  ///< after the faults nobody consumes for so long, then credits are compared
   std::string about;
 };
 
@@ -106,12 +105,16 @@ struct Schedule {
 /// (node_id), MACs, whom a port expects and lets in (N5, if it has an edge), where it has that.
 void assign_addresses(FabricPlan& plan);
 
-/// When all is told after the last event, by the plan's timers, delays and rates. `faults`: losses
-/// may have kept something from being told.
-Duration settling_time(const FabricPlan& plan, bool faults);
+/// When all is told after the last event, by the plan's timers, delays and rates, and by whether
+/// faults may have kept something from being told.
+Duration settling_time(const Schedule& schedule);
+
+/// Whether the node has a route to the node of index `to`.
+bool has_route(const NodePlan& node, std::uint32_t to);
 
 /// The schedule without some nodes and wires: of what is left the numbers move up, and what speaks
-/// of what is gone is gone, routes and traffic included. A wire goes with its nodes.
+/// of what is gone is gone, routes and traffic included. A wire goes with its nodes, a node with
+/// its last wire, a flow with its source's route.
 Schedule without(const Schedule& schedule, const std::vector<std::uint32_t>& nodes,
                  const std::vector<std::uint32_t>& wires);
 

@@ -71,6 +71,7 @@ class Shrinker {
       if (best_.plan.wires.size() > 1) changed |= take(without(best_, {}, {w}));
     }
     for (auto n = static_cast<std::uint32_t>(best_.plan.nodes.size()); n-- > 0;) {
+      if (n >= best_.plan.nodes.size()) continue;  // more than one node went with another's wires
       Schedule candidate = without(best_, {n}, {});
       if (!candidate.plan.wires.empty()) changed |= take(std::move(candidate));
     }
@@ -90,7 +91,12 @@ class Shrinker {
   }
 
   bool make_plainer() {
-    bool changed = try_change([](Schedule& s) { return set(s.pause, false); });
+    bool changed = try_change([](Schedule& s) { return set(s.pause, Duration(0)); });
+    while (try_change([](Schedule& s) {
+      return s.pause >= microseconds(2) && set(s.pause, rounder(s.pause / 2));
+    })) {
+      changed = true;
+    }
     for (const auto rate : kRates) {
       changed |= try_change([&](Schedule& s) { return set(s.background.*rate, 0u); });
     }

@@ -241,7 +241,7 @@ int write_shrunk(const Options& options, Schedule schedule) {
   const Schedule& smallest = shrunk.schedule;
   shrunk.schedule.about = fmt::format("fails: {}", check);
   std::ofstream out(options.shrink, std::ios::trunc);
-  out << mtl::mtsim::scenario_text(smallest);
+  out << mtl::mtsim::scenario_text(smallest, mtl::control::FileFormat::kText);
   out.close();
   if (!out) {
     fmt::print(stderr,

@@ -65,9 +65,7 @@ class Reader {
     constexpr std::array kOrders{sim::Order::kUnchangedPaths, sim::Order::kUnchangedPaths,
                                  sim::Order::kAlways, sim::Order::kNever};
     out_.order = kOrders[static_cast<std::size_t>(in_.order())];
-    out_.pause = in_.pause();
-    const bool losses = !out_.faults.empty() || in_.has_background();
-    out_.settle = sim::settling_time(out_.plan, losses);
+    out_.pause = duration("pause_ns", in_.pause_ns());
     return std::move(out_);
   }
 
@@ -186,14 +184,6 @@ class Reader {
     for (int i = 0; i < in_.wires_size(); ++i) read_wire(in_.wires(i), item("wires", i));
   }
 
-  /// Packets that the node makes are as long as its longest link takes.
-  static void size_own_buffers(sim::NodePlan& node) {
-    node.own_room = 0;
-    for (const network::PortConfig& port : node.config.ports) {
-      node.own_room = std::max<std::uint32_t>(node.own_room, port.link.mtu + 256u);
-    }
-  }
-
   void read_node(const pb::Node& in, const std::string& path) {
     sim::NodePlan node;
     if (in.has_shards()) {
@@ -219,7 +209,6 @@ class Reader {
     for (int i = 0; i < in.ports_size(); ++i) {
       read_port(at, in.ports(i), item(path + ".ports", i));
     }
-    size_own_buffers(out_.plan.nodes[at]);
     for (int i = 0; i < in.trunks_size(); ++i) {
       read_trunk(at, in.trunks(i), item(path + ".trunks", i));
     }
@@ -329,7 +318,6 @@ class Reader {
     }
     for (const topology::Wire& made : network->wires) add_wire(made, in);
     for (sim::NodePlan& node : out_.plan.nodes) {
-      size_own_buffers(node);
       for (auto& route : node.routes) {
         for (auto& tier : route.tiers) {
           for (auto& hop : tier) hop.raise = in.one_layer() ? std::uint8_t{0} : hop.raise;
@@ -382,8 +370,6 @@ class Reader {
     }
   }
 
-  std::uint32_t longest(std::uint32_t at) const { return out_.plan.nodes[at].own_room; }
-
   void read_flow(const pb::Flow& in, const std::string& path) {
     sim::Flow flow;
     flow.from = node(path + ".from", in.from());
@@ -391,10 +377,7 @@ class Reader {
     if (flow.from == flow.to) {
       refuse(path + ".to", fmt::format("node {} sends to itself; name another node", flow.to));
     }
-    const auto& routes = out_.plan.nodes[flow.from].routes;
-    if (std::none_of(routes.begin(), routes.end(), [&](const network::Route& route) {
-          return route.dst == sim::node_id(flow.to);
-        })) {
+    if (!sim::has_route(out_.plan.nodes[flow.from], flow.to)) {
       refuse(path + ".to", fmt::format("node {} has no route to node {}; add one to its routes",
                                        flow.from, flow.to));
     }
@@ -438,7 +421,7 @@ class Reader {
     packet.length = in.has_bytes() ? in.bytes() : 64;
     within(path + ".bytes", packet.length,
            in.echo() ? kLeastEcho : static_cast<std::uint32_t>(network::kMinPacket),
-           longest(packet.at));
+           sim::own_room(out_.plan.nodes[packet.at]));
     packet.bad_crc = in.bad_crc();
     network::Header& header = packet.header;
     header.proto =
@@ -523,10 +506,22 @@ class Reader {
       fault.port.node = node(path + ".node", in.node());
       fault.port.port = port(path + ".port", fault.port.node, in.port());
     }
+    if (fault.what == What::kDisable) find_wire(fault);
     fault.carrier = in.carrier();
     fault.late = in.late();
     fault.impairment = impairment(in.impairment(), path + ".impairment");
     out_.faults.push_back(fault);
+  }
+
+  /// Sets wire and direction by the port.
+  void find_wire(sim::Fault& fault) const {
+    for (std::uint32_t w = 0; w < out_.plan.wires.size(); ++w) {
+      for (std::uint32_t d = 0; d < 2; ++d) {
+        if (out_.plan.wires[w].ends[d] != fault.port) continue;
+        fault.wire = w;
+        fault.direction = d;
+      }
+    }
   }
 
   void read_move(const pb::Move& in, const std::string& path) {
@@ -708,19 +703,7 @@ pb::Scenario::Order order_of(sim::Order order) {
   }
 }
 
-}  // namespace
-
-Result<Schedule> read_scenario(const std::filesystem::path& file) {
-  const auto read = control::load<pb::Scenario>(file);
-  if (!read) return read.error();
-  try {
-    return Reader(*read).read();
-  } catch (const Refusal& refusal) {
-    return Error{refusal.message};
-  }
-}
-
-std::string scenario_text(const Schedule& from) {
+pb::Scenario message_of(const Schedule& from) {
   assert(from.traffic.packets.empty());
   pb::Scenario to;
   to.set_about(from.about);
@@ -748,8 +731,36 @@ std::string scenario_text(const Schedule& from) {
   if (from.background.active()) write(from.background, *to.mutable_background());
   to.set_faults_end_ns(ns(from.faults_end));
   to.set_order(order_of(from.order));
-  to.set_pause(from.pause);
-  return control::to_text(to, control::FileFormat::kText);
+  to.set_pause_ns(ns(from.pause));
+  return to;
+}
+
+Result<Schedule> check(const Result<control::Located<pb::Scenario>>& read) {
+  if (!read) return read.error();
+  try {
+    return Reader(*read).read();
+  } catch (const Refusal& refusal) {
+    return Error{refusal.message};
+  }
+}
+
+}  // namespace
+
+Result<Schedule> read_scenario(const std::filesystem::path& file) {
+  return check(control::load<pb::Scenario>(file));
+}
+
+Result<Schedule> parse_scenario(std::string_view text, control::FileFormat format,
+                                std::string name) {
+  return check(control::parse<pb::Scenario>(text, format, std::move(name)));
+}
+
+std::string scenario_text(const Schedule& schedule, control::FileFormat format) {
+  return control::to_text(message_of(schedule), format);
+}
+
+Result<Schedule> as_read(const Schedule& schedule) {
+  return check(control::Located<pb::Scenario>{message_of(schedule), {}});
 }
 
 }  // namespace mtl::mtsim

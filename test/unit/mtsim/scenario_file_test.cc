@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "sim/draw.h"
 #include "sim/scenario.h"
+#include "sim/shrink.h"
 
 namespace mtl::mtsim {
 namespace {
@@ -197,25 +199,97 @@ TEST(ScenarioFile, ThatIsNotThereIsNamed) {
   EXPECT_THAT(schedule.error().message, HasSubstr("/nowhere/x.textproto"));
 }
 
-// A drawn run, its packets recorded, written and read again, is the same run.
+/// A drawn run, its packets recorded and put in the place of what decided them.
+sim::Schedule recorded(sim::Kind kind, std::uint64_t seed, bool faults,
+                       sim::ScenarioOptions options = {}) {
+  sim::Schedule schedule = sim::draw_run(kind, seed, faults);
+  std::vector<sim::Send> sends;
+  options.record = &sends;
+  EventLog off;
+  sim::run_schedule(schedule, off, options);
+  schedule.traffic = {};
+  schedule.sends = std::move(sends);
+  return schedule;
+}
+
+sim::Schedule reread(const sim::Schedule& schedule, control::FileFormat format) {
+  auto read = parse_scenario(scenario_text(schedule, format), format, "again");
+  EXPECT_TRUE(read) << read.error().message;
+  return read ? std::move(*read) : sim::Schedule{};
+}
+
+// Written and read again, it is the same run, event for event.
 TEST(ScenarioFile, HoldsAllThatMakesARun) {
-  for (const sim::Kind kind : {sim::Kind::kPair, sim::Kind::kMesh, sim::Kind::kRing}) {
-    sim::Schedule schedule = sim::draw_run(kind, 4, true);
-    std::vector<sim::Send> sends;
-    EventLog off;
-    sim::ScenarioOptions recording;
-    recording.record = &sends;
-    sim::run_schedule(schedule, off, recording);
-    schedule.traffic = {};
-    schedule.sends = sends;
-    EventLog first(1), second(1);
-    sim::run_schedule(schedule, first);
-    const File file(scenario_text(schedule));
-    sim::run_schedule(read(file.path()), second);
-    EXPECT_GT(first.count(), 100u);
-    EXPECT_EQ(first.count(), second.count());
-    EXPECT_EQ(first.digest(), second.digest());
+  std::size_t sends = 0, moves = 0, replacements = 0, paused = 0, background = 0, trunks = 0;
+  std::array<std::size_t, static_cast<std::size_t>(sim::Fault::What::kCount)> faults{};
+  std::array<std::size_t, 3> orders{};
+  for (std::uint8_t k = 0; k < static_cast<std::uint8_t>(sim::Kind::kCount); ++k) {
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+      const sim::Schedule schedule = recorded(static_cast<sim::Kind>(k), seed, true);
+      EventLog first(1), second(1);
+      sim::run_schedule(schedule, first);
+      const bool json = seed % 10 == 0;
+      sim::run_schedule(
+          reread(schedule, json ? control::FileFormat::kJson : control::FileFormat::kText), second);
+      ASSERT_GT(first.count(), 10u);
+      ASSERT_EQ(first.count(), second.count()) << schedule.about << ", seed " << seed;
+      ASSERT_EQ(first.digest(), second.digest()) << schedule.about << ", seed " << seed;
+      const auto read = as_read(schedule);
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ(scenario_text(*read, control::FileFormat::kText),
+                scenario_text(schedule, control::FileFormat::kText));
+      sends += schedule.sends.size();
+      moves += schedule.moves.size();
+      replacements += schedule.replacements.size();
+      paused += schedule.pause > Duration(0) ? 1 : 0;
+      background += schedule.background.active() ? 1 : 0;
+      ++orders[static_cast<std::size_t>(schedule.order)];
+      for (const sim::Fault& fault : schedule.faults) {
+        ++faults[static_cast<std::size_t>(fault.what)];
+      }
+      for (const auto& node : schedule.plan.nodes) trunks += node.config.trunks.size();
+    }
   }
+  EXPECT_THAT((std::vector<std::size_t>{sends, moves, replacements, paused, background, trunks}),
+              testing::Each(testing::Gt(0u)));
+  EXPECT_THAT(faults, testing::Each(testing::Gt(0u)));
+  EXPECT_THAT(orders, testing::Each(testing::Gt(0u)));
+}
+
+// What is left of a schedule is a file, and fails as it does: also where its wires were all that
+// joined a node, and where nothing else goes wrong.
+TEST(ScenarioFile, HoldsWhatShrinkingLeaves) {
+  sim::ScenarioOptions forge;
+  forge.defect = sim::ScenarioOptions::Defect::kForge;
+  const auto fails = [&](const sim::Schedule& schedule) {
+    EventLog off;
+    const RunResult result = sim::run_schedule(schedule, off, forge);
+    return result.violations.any() && result.violations.list()[0].check == "altered";
+  };
+  for (const sim::Kind kind : {sim::Kind::kStar, sim::Kind::kRing, sim::Kind::kPair}) {
+    for (const bool faults : {false, true}) {
+      const sim::Schedule schedule = recorded(kind, 3, faults, forge);
+      ASSERT_TRUE(fails(schedule));
+      // However far it gets.
+      for (const std::size_t runs : {5u, 40u, 2000u}) {
+        const sim::Shrunk shrunk = sim::shrink(schedule, fails, runs);
+        EXPECT_TRUE(fails(reread(shrunk.schedule, control::FileFormat::kText)))
+            << schedule.about << ", " << runs << " runs";
+      }
+    }
+  }
+}
+
+// What a port is disabled of goes with the port's own wire, not with another.
+TEST(ScenarioFile, AFaultOfAPortKnowsItsWire) {
+  const File file(
+      "topology { shape: LINE switches: 3 }\n"
+      "faults { what: DISABLE node: 2 port: 0 at_ns: 1000000 }\nfaults_end_ns: 2000000\n");
+  const sim::Schedule schedule = read(file.path());
+  ASSERT_EQ(schedule.faults.size(), 1u);
+  const auto& ends = schedule.plan.wires[schedule.faults[0].wire].ends;
+  EXPECT_EQ(ends[schedule.faults[0].direction], (sim::PortRef{2, PortId(0)}));
+  EXPECT_EQ(sim::without(schedule, {0}, {}).faults.size(), 1u);
 }
 
 }  // namespace

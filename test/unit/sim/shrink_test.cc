@@ -139,5 +139,32 @@ TEST(Without, WhatIsLeftKeepsItsMeaning) {
   EXPECT_EQ(left.faults[0].port, (PortRef{1, PortId(0)}));
 }
 
+TEST(Without, ANodeGoesWithItsLastWireAndAFlowWithItsRoute) {
+  Schedule star = draw_run(Kind::kStar, 1, false);
+  const std::size_t nodes = star.plan.nodes.size();
+  ASSERT_GT(nodes, 2u);
+  Flow gone, kept;
+  gone.from = 1;
+  gone.to = 2;
+  kept.from = 0;
+  kept.to = 2;
+  star.flows = {gone, kept};
+  std::vector<std::uint32_t> wires_of_1;
+  for (std::uint32_t w = 0; w < star.plan.wires.size(); ++w) {
+    const auto& ends = star.plan.wires[w].ends;
+    if (ends[0].node == 1 || ends[1].node == 1) wires_of_1.push_back(w);
+  }
+  const Schedule left = without(star, {}, wires_of_1);
+  EXPECT_EQ(left.plan.nodes.size(), nodes - 1);
+  for (const NodePlan& node : left.plan.nodes) EXPECT_FALSE(node.config.ports.empty());
+  ASSERT_EQ(left.flows.size(), 1u);
+  EXPECT_EQ(left.flows[0].from, 0u);
+  EXPECT_EQ(left.flows[0].to, 1u);
+
+  Schedule cut = star;  // node 1 stays, and cannot reach node 2 any more
+  cut.plan.nodes[1].routes.clear();
+  EXPECT_EQ(without(cut, {}, {}).flows.size(), 1u);
+}
+
 }  // namespace
 }  // namespace mtl::sim

@@ -16,7 +16,6 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr std::uint64_t kFaultBegins = std::uint64_t{1} << 32;
 constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
@@ -25,9 +24,6 @@ constexpr std::uint64_t kMove = std::uint64_t{4} << 32;
 constexpr std::uint64_t kReplace = std::uint64_t{5} << 32;
 constexpr std::uint64_t kFlow = std::uint64_t{6} << 32;
 constexpr std::uint64_t kSend = std::uint64_t{7} << 32;
-// How long a fabric may take to come to rest once all is well, in virtual time: hundreds of times
-// what its slowest timers and its traffic need.
-constexpr Duration kPatience = seconds(30);
 // Between two looks at whether packets wait for each other.
 constexpr Duration kLook = milliseconds(1);
 // A node that did not take a packet is asked again after so long; one that is down, after the
@@ -47,6 +43,7 @@ class Run final : private EventTarget {
         options_(options),
         checkers_(draw_.seed, log),
         settle_(settling_time(draw_)),
+        wait_(longest_wait(draw_)),
         left_(draw_.traffic.packets),
         flows_(draw_.flows.size()) {
     if (options.defect == ScenarioOptions::Defect::kLeak) draw_.plan.nodes[0].leak_ppm = 100'000;
@@ -86,6 +83,7 @@ class Run final : private EventTarget {
   bool at_rest() const;
   bool still() const;
   std::uint64_t packets_taken() const;
+  std::uint64_t steps_done();
   void finish();
   void note(std::string_view text, const Fault& fault);
 
@@ -97,6 +95,7 @@ class Run final : private EventTarget {
   const ScenarioOptions& options_;
   Checkers checkers_;
   const Duration settle_;  ///< after the last event until all is told
+  const Duration wait_;    ///< that a fabric may take to do anything at all
   std::unique_ptr<Fabric> fabric_;
   std::vector<std::uint32_t> left_;   ///< packets to be sent at random, by node
   std::vector<std::uint64_t> flows_;  ///< packets sent, by flow
@@ -445,6 +444,12 @@ std::uint64_t Run::packets_taken() const {
   return n;
 }
 
+// Packets made, packets ended, sources finished: bounded in all.
+std::uint64_t Run::steps_done() {
+  const Ledger& ledger = checkers_.ledger();
+  return std::uint64_t{2} * ledger.size() - ledger.open() - unsent_;
+}
+
 // Nothing unacknowledged, nothing on a wire: only what lacks credit or is not consumed stays.
 bool Run::still() const {
   if (!fabric_->all_usable()) return false;
@@ -476,7 +481,7 @@ void Run::look_at_rest() {
   pause_all(true);
   if (!advance(queue_.now() + draw_.pause)) return;
   sources_wait_ = true;
-  const Time patience = queue_.now() + kPatience / 10;
+  const Time patience = queue_.now() + wait_ / 10;
   while (queue_.now() < patience) {
     if (!advance(queue_.now() + milliseconds(1) + settle_)) return;
     if (!still()) continue;
@@ -491,9 +496,15 @@ void Run::look_at_rest() {
 }
 
 void Run::finish() {
-  const Time patience = queue_.now() + kPatience;
+  // What is planned for later has its time; then something must come of it again and again, but
+  // copies of packets, which a link that dies over and over may make for ever.
+  Time patience = std::max(queue_.now(), last_planned(draw_)) + wait_;
+  std::uint64_t done = steps_done();
   while (!at_rest()) {
     if (!advance(queue_.now() + microseconds(500))) return;
+    if (std::exchange(done, steps_done()) != done) {
+      patience = std::max(patience, queue_.now() + wait_);
+    }
     if (queue_.now() < patience) continue;
     checkers_.broken("stall",
                      fmt::format("{} packets without an end, {} buffers out:\n{}",

@@ -1,6 +1,7 @@
 #include "sim/schedule.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "sim/shape.h"
@@ -224,6 +225,73 @@ void assign_addresses(FabricPlan& plan) {
   }
 }
 
+Duration interval(const Flow& flow) {
+  return Duration(
+      static_cast<std::int64_t>(std::uint64_t{flow.length} * 8 * 1'000'000'000 / flow.rate));
+}
+
+Time last_planned(const Schedule& schedule) {
+  Time last{};
+  for (const Fault& f : schedule.faults) last = std::max(last, f.at + f.lasts);
+  for (const Send& s : schedule.sends) last = std::max(last, s.at);
+  for (const Move& m : schedule.moves) last = std::max(last, m.at);
+  for (const Replacement& r : schedule.replacements) last = std::max(last, r.at);
+  for (const Flow& f : schedule.flows) last = std::max(last, f.end == kNever ? f.start : f.end);
+  return last;
+}
+
+namespace {
+
+/// From the death of a link to its being usable again, and whatever else its timers hold up.
+Duration all_timers(const link::Timers& t) {
+  return t.init_interval + t.keepalive_interval + t.dead_interval + t.ack_delay + t.replay_timeout +
+         t.nack_interval + t.hold_down + (t.adaptive ? 2 * t.adaptive_max : Duration(0));
+}
+
+Duration delays(const phy::ImpairmentConfig& impairment) {
+  return impairment.delay + impairment.jitter + impairment.reorder_delay;
+}
+
+/// The longest packet of a plan, by what its links take.
+std::uint32_t longest_packet(const FabricPlan& plan) {
+  std::uint32_t longest = 0;
+  for (const NodePlan& node : plan.nodes) {
+    for (const network::PortConfig& port : node.config.ports) {
+      longest = std::max<std::uint32_t>(longest, port.link.mtu);
+    }
+  }
+  return longest;
+}
+
+/// One way over a wire, behind some frames that are on it.
+Duration way_over(const WirePlan& wire, std::uint32_t longest) {
+  const Duration frame = wire.rate ? phy::wire_time(*wire.rate, longest + 64) : Duration(0);
+  return wire.delay + 4 * (frame + Duration(1));
+}
+
+}  // namespace
+
+Duration longest_wait(const Schedule& schedule) {
+  constexpr Duration kLeast = std::chrono::seconds(30);
+  Duration timers{0}, ways{0}, nodes{0}, consume{0}, once{0}, faults = delays(schedule.background);
+  for (const NodePlan& node : schedule.plan.nodes) {
+    nodes += node.ring_delay + 3 * node.move_delay;
+    consume = std::max(consume, node.consume_delay);
+    for (const network::PortConfig& port : node.config.ports) {
+      timers = std::max(timers, all_timers(port.link.timers));
+    }
+  }
+  // A packet goes round by all wires at most, as does the credit that it waits for.
+  const std::uint32_t longest = longest_packet(schedule.plan);
+  for (const WirePlan& wire : schedule.plan.wires) ways += way_over(wire, longest);
+  for (const Flow& flow : schedule.flows) {
+    if (flow.rate != 0) once = std::max(once, interval(flow));
+  }
+  for (const Replacement& r : schedule.replacements) once = std::max(once, r.rest);
+  for (const Fault& fault : schedule.faults) faults = std::max(faults, delays(fault.impairment));
+  return kLeast + 4 * (timers + ways + nodes) + consume + once + faults;
+}
+
 bool has_route(const NodePlan& node, std::uint32_t to) {
   return std::any_of(node.routes.begin(), node.routes.end(),
                      [to](const network::Route& route) { return route.dst == node_id(to); });
@@ -233,18 +301,14 @@ Duration settling_time(const Schedule& schedule) {
   const FabricPlan& plan = schedule.plan;
   const bool losses = !schedule.faults.empty() || schedule.background.active();
   Duration ack{0}, keepalive{0}, way{0};
-  std::uint32_t longest = 0;
   for (const NodePlan& node : plan.nodes) {
     for (const network::PortConfig& port : node.config.ports) {
       ack = std::max(ack, port.link.timers.ack_delay);
       keepalive = std::max(keepalive, port.link.timers.keepalive_interval);
-      longest = std::max<std::uint32_t>(longest, port.link.mtu);
     }
   }
-  for (const WirePlan& wire : plan.wires) {
-    const Duration frame = wire.rate ? phy::wire_time(*wire.rate, longest + 64) : Duration(0);
-    way = std::max(way, wire.delay + 4 * (frame + Duration(1)));
-  }
+  const std::uint32_t longest = longest_packet(plan);
+  for (const WirePlan& wire : plan.wires) way = std::max(way, way_over(wire, longest));
   // What a loss kept from being told, and nobody waits for, is told by the next keepalive (L23).
   return 2 * ack + 3 * way + (losses ? keepalive : Duration(0));
 }

@@ -63,6 +63,9 @@ struct Flow {
   Time end = kNever;
 };
 
+/// How long a packet of a flow with a rate takes at it, rounded down.
+Duration interval(const Flow& flow);
+
 /// One packet. If its node cannot take it, it is tried again soon.
 struct Send {
   Time at{};
@@ -108,6 +111,14 @@ void assign_addresses(FabricPlan& plan);
 /// When all is told after the last event, by the plan's timers, delays and rates, and by whether
 /// faults may have kept something from being told.
 Duration settling_time(const Schedule& schedule);
+
+/// When the last thing begins that the schedule plans: packet, flow (or its end, if it has one),
+/// move, replacement, or when the last fault ends.
+Time last_planned(const Schedule& schedule);
+
+/// So long nothing may come of what is left to do before a fabric without faults stands still: many
+/// times what its timers, wires and nodes, the slowest of each, can take for one step.
+Duration longest_wait(const Schedule& schedule);
 
 /// Whether the node has a route to the node of index `to`.
 bool has_route(const NodePlan& node, std::uint32_t to);

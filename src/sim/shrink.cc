@@ -174,12 +174,7 @@ class Shrinker {
   /// The faults end when the last one does, and before.
   bool make_shorter() {
     bool changed = try_change([](Schedule& s) {
-      Time last{};
-      for (const Fault& f : s.faults) last = std::max(last, f.at + f.lasts);
-      for (const Send& send : s.sends) last = std::max(last, send.at);
-      for (const Move& m : s.moves) last = std::max(last, m.at);
-      for (const Replacement& r : s.replacements) last = std::max(last, r.at);
-      for (const Flow& f : s.flows) last = std::max(last, f.end == kNever ? f.start : f.end);
+      const Time last = last_planned(s);
       return last < s.faults_end && set(s.faults_end, last);
     });
     return changed;

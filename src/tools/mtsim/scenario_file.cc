@@ -22,6 +22,7 @@ using sim::PortRef;
 using sim::Schedule;
 
 constexpr std::uint64_t kHour = 3'600'000'000'000;
+constexpr std::uint64_t kMaxCount = 100'000'000;  // packets of a flow
 constexpr std::size_t kMaxNodes = 4096;
 constexpr std::uint32_t kMaxEntropy = 0x7FFF;  // above, the ledger has its own
 constexpr std::uint32_t kLeastNumbered = 20;   // bytes of a packet that holds its number
@@ -55,13 +56,13 @@ class Reader {
     check_plan();
     for (int i = 0; i < in_.flows_size(); ++i) read_flow(in_.flows(i), item("flows", i));
     for (int i = 0; i < in_.packets_size(); ++i) read_packet(in_.packets(i), item("packets", i));
-    if (in_.has_background()) out_.background = impairment(in_.background(), "background");
-    read_end();
-    for (int i = 0; i < in_.faults_size(); ++i) read_fault(in_.faults(i), item("faults", i));
     for (int i = 0; i < in_.moves_size(); ++i) read_move(in_.moves(i), item("moves", i));
     for (int i = 0; i < in_.replacements_size(); ++i) {
       read_replacement(in_.replacements(i), item("replacements", i));
     }
+    if (in_.has_background()) out_.background = impairment(in_.background(), "background");
+    read_end();
+    for (int i = 0; i < in_.faults_size(); ++i) read_fault(in_.faults(i), item("faults", i));
     constexpr std::array kOrders{sim::Order::kUnchangedPaths, sim::Order::kUnchangedPaths,
                                  sim::Order::kAlways, sim::Order::kNever};
     out_.order = kOrders[static_cast<std::size_t>(in_.order())];
@@ -390,9 +391,9 @@ class Reader {
     if (in.has_bytes()) flow.length = in.bytes();
     within(path + ".bytes", flow.length, flow.echo ? kLeastEcho : kLeastNumbered,
            longest_that_fits());
-    flow.count = in.count();
+    flow.count = within(path + ".count", in.count(), 0, kMaxCount);
     flow.rate = in.bps();
-    within(path + ".bps", flow.rate, 0, phy::kMaxRate);
+    if (flow.rate != 0) within(path + ".bps", flow.rate, phy::kMinRate, phy::kMaxRate);
     flow.start = time(path + ".start_ns", in.start_ns());
     if (in.end_ns() != 0) flow.end = time(path + ".end_ns", in.end_ns());
     if (flow.end <= flow.start) {
@@ -402,7 +403,18 @@ class Reader {
     if (flow.count == 0 && in.end_ns() == 0) {
       refuse(path, "it has no end; give count, or end_ns");
     }
+    check_length(flow, path);
     out_.flows.push_back(flow);
+  }
+  /// That what is planned is over within the longest time there is.
+  void check_length(const sim::Flow& flow, const std::string& path) const {
+    if (flow.count == 0 || flow.rate == 0 || flow.end != kNever) return;
+    const auto bits = static_cast<unsigned __int128>(flow.count) * flow.length * 8;
+    if (bits * 1'000'000'000 / flow.rate > kHour) {
+      refuse(path + ".count", fmt::format("{} packets of {} bytes take longer than an hour at {} "
+                                          "bits/s; lower it, raise bps, or give end_ns",
+                                          flow.count, flow.length, flow.rate));
+    }
   }
   /// Bytes that every link takes; longer packets are dropped, which only a single one may ask for.
   std::uint32_t longest_that_fits() const {
@@ -461,7 +473,7 @@ class Reader {
   }
 
   void read_end() {
-    Time last{};
+    Time last = sim::last_planned(out_);  // but the faults, which may last until then
     for (int i = 0; i < in_.faults_size(); ++i) {
       const auto& fault = in_.faults(i);
       const std::string path = item("faults", i);
@@ -469,10 +481,6 @@ class Reader {
       if (fault.has_lasts_ns()) end += duration(path + ".lasts_ns", fault.lasts_ns());
       last = std::max(last, end);
     }
-    for (const sim::Flow& flow : out_.flows) {
-      if (flow.end != kNever) last = std::max(last, flow.end);
-    }
-    for (const sim::Send& send : out_.sends) last = std::max(last, send.at);
     out_.faults_end = in_.has_faults_end_ns() ? time("faults_end_ns", in_.faults_end_ns()) : last;
   }
 

@@ -127,6 +127,50 @@ TEST(Examples, PortsMoveAndOneIsReplaced) {
   EXPECT_EQ(result.summary.replaced, 1u);
 }
 
+// What is planned late, or takes long, is no stall: patience begins behind it.
+TEST(ScenarioFile, SlowIsNotStalled) {
+  const std::string pair = "topology { shape: LINE switches: 2 }\n";
+  const std::string slow_wire =
+      "topology { shape: LINE switches: 2 bps: 1000 }\n"
+      "link { timers { init_interval_ns: 5000000000 keepalive_interval_ns: 5000000000\n"
+      "  dead_interval_ns: 60000000000 replay_timeout_ns: 60000000000\n"
+      "  nack_interval_ns: 60000000000 } }\n";
+  const std::string nodes =
+      "nodes { ports {} routes { to: 1 tiers { hops { port: 0 } } } }\n"
+      "nodes { consume_later_ppm: 1000000 consume_delay_ns: 100000000000 ports {} }\n"
+      "wires { a { node: 0 } b { node: 1 } }\n";
+  for (const auto& [text, delivered] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {pair + "flows { from: 0 to: 1 count: 3 start_ns: 45000000000 }\nfaults_end_ns: 9", 3},
+           {pair + "flows { from: 0 to: 1 count: 3 start_ns: 45000000000 }", 3},
+           {pair + "packets { from: 0 to_id: 2 at_ns: 45000000000 }\nfaults_end_ns: 9", 1},
+           {pair + "replacements { port: 0 at_ns: 5000000 rest_ns: 45000000000 }", 0},
+           {nodes + "flows { from: 0 to: 1 count: 10 start_ns: 1000000 }", 10},
+           // 8 packets of 1054 bytes, 8.4 s each.
+           {slow_wire + "flows { from: 0 to: 1 bytes: 1000 count: 8 start_ns: 20000000000 }", 8}}) {
+    const File file(text);
+    EventLog off;
+    const RunResult result = sim::run_schedule(read(file.path()), off);
+    EXPECT_FALSE(result.violations.any())
+        << text << "\n"
+        << result.violations.list()[0].check << ": " << result.violations.list()[0].text;
+    EXPECT_EQ(result.summary.delivered, delivered) << text;
+    EXPECT_GT(result.summary.virtual_ns, 30'000'000'000) << text;
+  }
+}
+
+// N10 and all else that stands still is still found, and not after hours.
+TEST(ScenarioFile, WhatStandsStillIsStalled) {
+  const File file(std::string("topology { shape: LINE switches: 2 }\n") +
+                  "flows { from: 0 to: 1 count: 300 start_ns: 1000000 }\n");
+  sim::ScenarioOptions leak;
+  leak.defect = sim::ScenarioOptions::Defect::kLeak;
+  EventLog off;
+  const RunResult result = sim::run_schedule(read(file.path()), off, leak);
+  ASSERT_TRUE(result.violations.any());
+  EXPECT_EQ(result.violations.list()[0].check, "stall");
+  EXPECT_LT(result.summary.virtual_ns, 60'000'000'000);
+}
+
 constexpr const char* kPair = "topology { shape: LINE switches: 2 }\n";
 
 struct BadFile {
@@ -155,6 +199,11 @@ INSTANTIATE_TEST_SUITE_P(
                 ":2:9: ", "flows[0].from: there is no node 5; nodes are 0 to 1"},
         BadFile{"flows { from: 1 to: 1 count: 1 }", ":2:17: ", "sends to itself"},
         BadFile{"flows { from: 0 to: 1 }", ":2:1: ", "give count, or end_ns"},
+        BadFile{"flows { from: 0 to: 1 count: 1 bps: 999 }", ":2:32: ", "999 is not 1000 to"},
+        BadFile{"flows { from: 0 to: 1 count: 100000000 bps: 1000 }", ":2:23: ",
+                "flows[0].count: 100000000 packets of 64 bytes take longer than an hour"},
+        BadFile{"flows { from: 0 to: 1 count: 100000001 }",
+                ":2:23: ", "100000001 is not 0 to 100000000"},
         BadFile{"flows { from: 0 to: 1 count: 1 bytes: 9001 }",
                 ":2:32: ", "9001 is not 20 to 4096"},
         BadFile{"flows { from: 0 to: 1 count: 1 packet_class: 2 }", ":2:32: ", "2 is not 0 to 1"},

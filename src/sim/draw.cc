@@ -310,7 +310,8 @@ void draw_replacements(Schedule& draw, Random random) {
       replacement.port = PortId(static_cast<std::uint16_t>(random.below(node.ports.size())));
       replacement.shard = ShardId(static_cast<std::uint8_t>(random.below(node.shards)));
       replacement.rest = draw_duration(random, Duration(1), milliseconds(50));
-      draw.replacements.push_back(replacement);
+      // Of a trunk nothing is replaced.
+      if (trunk_of(node, replacement.port) == nullptr) draw.replacements.push_back(replacement);
     }
   }
 }

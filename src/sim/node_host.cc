@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/byte_order.h"
@@ -545,12 +546,29 @@ void NodeHost::room_again(PortId port, Time now) {
 
 // --- moves ---
 
-bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now) {
-  if (!running() || !moving_.empty()) return false;
-  std::erase_if(ports, [this](PortId port) { return replaced_ && replaced_->port == port; });
-  if (ports.empty() || node_->owner(ports.front()) == to) return false;
+bool NodeHost::move(std::vector<PortId> ports, ShardId to, Time now, std::string& undone) {
+  undone.clear();
+  if (!running() || !moving_.empty()) {
+    undone = running() ? "another move is under way" : "the node is halted";
+    return false;
+  }
+  const auto leave_out = [&](const auto& stays, std::string_view why) {
+    std::erase_if(ports, [&](PortId port) {
+      if (!stays(port)) return false;
+      undone += fmt::format("{}port {} {}", undone.empty() ? "" : "; ", port.value(), why);
+      return true;
+    });
+  };
+  leave_out([this](PortId port) { return replaced_ && replaced_->port == port; },
+            "is being replaced");
+  if (ports.empty()) return false;
   from_ = node_->owner(ports.front());
-  std::erase_if(ports, [this](PortId port) { return node_->owner(port) != from_; });
+  leave_out([this](PortId port) { return node_->owner(port) != from_; },
+            "is not where the first is");
+  if (from_ == to) {
+    leave_out([](PortId) { return true; }, "is there already");
+    return false;
+  }
   add_lanes(ports);
   moving_ = std::move(ports);
   to_ = to;
@@ -639,9 +657,11 @@ void NodeHost::put(Time now) {
 
 // --- ports that are replaced ---
 
-bool NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
-  if (!running() || replaced_ || node_->place(port).trunk != nullptr) return false;
-  if (std::find(moving_.begin(), moving_.end(), port) != moving_.end()) return false;
+std::string NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
+  if (!running()) return "the node is halted";
+  if (replaced_) return fmt::format("port {} is being replaced", replaced_->port.value());
+  if (node_->place(port).trunk != nullptr) return "the port is a lane of a trunk";
+  if (std::find(moving_.begin(), moving_.end(), port) != moving_.end()) return "the port moves";
   replaced_ = Replaced{port, shard, rest};
   if (context_.log.on()) {
     context_.log.line(now, fmt::format("node {} replaces port {}", index_, port.value()));
@@ -649,7 +669,7 @@ bool NodeHost::replace(PortId port, ShardId shard, Duration rest, Time now) {
   publish_routes();
   shard_of(port)->disable(port, now);
   context_.queue.at(now, *this, kLook | std::uint64_t{life_} << 16);
-  return true;
+  return {};
 }
 
 void NodeHost::look_whether_settled(Time now) {

@@ -236,21 +236,24 @@ class NodeHost final : private EventTarget {
   void halt();
   bool running() const { return node_ != nullptr; }
 
-  /// Moves ports of one shard to another, with the other lanes of their trunks, as a daemon does,
-  /// in steps with some time between, for each shard another. A port that is being replaced stays.
-  /// Does nothing, and says so, unless the node runs, no move is under way, and the first port is
-  /// elsewhere.
-  bool move(std::vector<PortId> ports, ShardId to, Time now);
+  /// Moves the ports that are where the first is to another shard, with the other lanes of their
+  /// trunks, as a daemon does, in steps with some time between, for each shard another. Ports that
+  /// are being replaced stay, and do not count. Does nothing unless the node runs, no move is under
+  /// way, and the first port is elsewhere. `undone` gets what was not done and why, nothing if all
+  /// was. Whether any port moves.
+  bool move(std::vector<PortId> ports, ShardId to, Time now, std::string& undone);
 
   /// Removes a port as a daemon does: it leaves the routes, its link is disabled, and when it is
   /// settled it goes; `rest` later there is another one of its number, at shard `shard`. Other
-  /// ports may move meanwhile; it then goes, and comes back, between two moves. Does nothing, and
-  /// says so, unless the node runs, no port is being replaced, and the port neither moves nor is a
-  /// lane of a trunk.
-  bool replace(PortId port, ShardId shard, Duration rest, Time now);
+  /// ports may move meanwhile; it then goes, and comes back, between two moves. Does nothing unless
+  /// the node runs, no port is being replaced, and the port neither moves nor is a lane of a trunk.
+  /// Why it does nothing; empty: it does.
+  std::string replace(PortId port, ShardId shard, Duration rest, Time now);
 
   /// Whether a port moves while another is being replaced.
   bool moves_and_replaces() const { return !moving_.empty() && replaced_.has_value(); }
+  /// Whether no port moves, and none is being replaced.
+  bool ports_rest() const { return moving_.empty() && !replaced_; }
 
   /// Replaces the routes of the running node.
   void set_routes(const std::vector<network::Route>& routes);

@@ -55,6 +55,7 @@ class Run final : private EventTarget {
     for (std::size_t w = 0; w < fabric_->wires(); ++w) fabric_->wire(w).tap(options.tap, w);
     for (const std::uint32_t packets : left_) unsent_ += packets != 0 ? 1 : 0;
     unsent_ += draw_.flows.size() + draw_.sends.size();
+    to_begin_ = draw_.moves.size() + draw_.replacements.size();
   }
 
   RunResult run();
@@ -64,7 +65,10 @@ class Run final : private EventTarget {
   void begin(const Fault& fault);
   void end(const Fault& fault);
   void end_all_faults();
-  void move(const Move& move, Time now);
+  void move(std::uint32_t index, Time now);
+  void replace(std::uint32_t index, Time now);
+  void note_undone(std::string_view what, std::uint32_t index, std::uint32_t node,
+                   const std::string& why, Time now);
   void note_overlap(const NodeHost& node);
   void send_burst(std::uint32_t node, Time now);
   void run_flow(std::uint32_t index, Time now);
@@ -101,6 +105,8 @@ class Run final : private EventTarget {
   std::vector<std::uint64_t> flows_;  ///< packets sent, by flow
   std::uint64_t unsent_ = 0;          ///< sources that have not finished
   std::uint64_t taken_ = 0;           ///< packets_taken() when last looked
+  std::uint64_t to_begin_ = 0;        ///< moves and replacements whose time has not come
+  std::vector<std::string> undone_;
   bool sources_wait_ = false;
 };
 
@@ -144,6 +150,7 @@ RunResult Run::run() {
   result.violations = checkers_.violations();
   result.about = draw_.about;
   result.ended = queue_.now();
+  result.undone = std::move(undone_);
   return result;
 }
 
@@ -177,14 +184,11 @@ void Run::on_event(Time now, std::uint64_t what) {
       end(draw_.faults[index]);
       break;
     case kMove:
-      move(draw_.moves[index], now);
+      move(index, now);
       break;
-    case kReplace: {
-      const Replacement& r = draw_.replacements[index];
-      NodeHost& node = fabric_->node(r.node);
-      if (node.replace(r.port, r.shard, r.rest, now)) note_overlap(node);
+    case kReplace:
+      replace(index, now);
       break;
-    }
     case kFlow:
       run_flow(index, now);
       break;
@@ -271,11 +275,35 @@ void Run::end_all_faults() {
   }
 }
 
-void Run::move(const Move& move, Time now) {
+void Run::move(std::uint32_t index, Time now) {
+  const Move& move = draw_.moves[index];
   NodeHost& node = fabric_->node(move.node);
-  if (!node.move(move.ports, move.to, now)) return;
-  ++checkers_.summary().moves;
-  note_overlap(node);
+  std::string undone;
+  --to_begin_;
+  if (node.move(move.ports, move.to, now, undone)) {
+    ++checkers_.summary().moves;
+    note_overlap(node);
+  }
+  if (!undone.empty()) note_undone("moves", index, move.node, undone, now);
+}
+
+void Run::replace(std::uint32_t index, Time now) {
+  const Replacement& r = draw_.replacements[index];
+  NodeHost& node = fabric_->node(r.node);
+  --to_begin_;
+  const std::string why = node.replace(r.port, r.shard, r.rest, now);
+  if (why.empty()) {
+    note_overlap(node);
+  } else {
+    note_undone("replacements", index, r.node, why, now);
+  }
+}
+
+void Run::note_undone(std::string_view what, std::uint32_t index, std::uint32_t node,
+                      const std::string& why, Time now) {
+  undone_.push_back(
+      fmt::format("{}[{}] at {} ns, node {}: {}", what, index, nanos(now), node, why));
+  if (log_.on()) log_.line(now, "not done: " + undone_.back());
 }
 
 void Run::note_overlap(const NodeHost& node) {
@@ -428,7 +456,13 @@ void Run::make_odd(PacketPlan& plan) {
 }
 
 bool Run::at_rest() const {
-  return unsent_ == 0 && fabric_->in_use() == 0 && fabric_->all_usable();
+  if (unsent_ != 0 || to_begin_ != 0 || fabric_->in_use() != 0 || !fabric_->all_usable()) {
+    return false;
+  }
+  for (std::uint32_t n = 0; n < fabric_->nodes(); ++n) {
+    if (!fabric_->node(n).ports_rest()) return false;
+  }
+  return true;
 }
 
 // By links in order: what moves between two moments, at both of which nothing was under way.

@@ -31,6 +31,9 @@ struct RunResult {
   Violations violations;
   std::string about;  ///< the shape and parameters that the seed gave, one line
   Time ended{};       ///< virtual time of the end, or of the first violation
+  /// Moves and replacements, or ports of them, that met what keeps them from being done, and what
+  /// it was; a line each.
+  std::vector<std::string> undone;
 };
 
 /// One run. After faults_end all faults have ended, and the fabric must come to rest, every packet

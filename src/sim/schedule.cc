@@ -292,6 +292,14 @@ Duration longest_wait(const Schedule& schedule) {
   return kLeast + 4 * (timers + ways + nodes) + consume + once + faults;
 }
 
+const network::TrunkConfig* trunk_of(const network::NodeConfig& node, PortId port) {
+  const auto found =
+      std::find_if(node.trunks.begin(), node.trunks.end(), [port](const auto& trunk) {
+        return std::find(trunk.lanes.begin(), trunk.lanes.end(), port) != trunk.lanes.end();
+      });
+  return found == node.trunks.end() ? nullptr : &*found;
+}
+
 bool has_route(const NodePlan& node, std::uint32_t to) {
   return std::any_of(node.routes.begin(), node.routes.end(),
                      [to](const network::Route& route) { return route.dst == node_id(to); });

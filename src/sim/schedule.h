@@ -120,6 +120,9 @@ Time last_planned(const Schedule& schedule);
 /// times what its timers, wires and nodes, the slowest of each, can take for one step.
 Duration longest_wait(const Schedule& schedule);
 
+/// The trunk of the node that the port is a lane of, or nullptr.
+const network::TrunkConfig* trunk_of(const network::NodeConfig& node, PortId port);
+
 /// Whether the node has a route to the node of index `to`.
 bool has_route(const NodePlan& node, std::uint32_t to);
 

@@ -236,10 +236,9 @@ class Reader {
     for (int i = 0; i < in.ports_size(); ++i) {
       const std::string where = item(path + ".ports", i);
       const PortId lane = port(where, at, in.ports(i));
-      const auto has = [lane](const network::TrunkConfig& t) {
-        return std::find(t.lanes.begin(), t.lanes.end(), lane) != t.lanes.end();
-      };
-      if (has(trunk) || std::any_of(config.trunks.begin(), config.trunks.end(), has)) {
+      const bool twice =
+          std::find(trunk.lanes.begin(), trunk.lanes.end(), lane) != trunk.lanes.end();
+      if (twice || sim::trunk_of(config, lane) != nullptr) {
         refuse(where,
                fmt::format("port {} is a lane already; each is one lane alone", lane.value()));
       }
@@ -546,6 +545,11 @@ class Reader {
       move.ports.push_back(moved);
     }
     move.to = shard(path + ".shard", move.node, in.shard());
+    if (out_.plan.nodes[move.node].config.shards == 1) {
+      refuse(path + ".node", fmt::format("node {} has one shard, so that no port can move; give it "
+                                         "more (nodes[{}].shards)",
+                                         move.node, move.node));
+    }
     out_.moves.push_back(std::move(move));
   }
 
@@ -554,6 +558,12 @@ class Reader {
     replacement.at = time(path + ".at_ns", in.at_ns());
     replacement.node = node(path + ".node", in.node());
     replacement.port = port(path + ".port", replacement.node, in.port());
+    const network::NodeConfig& config = out_.plan.nodes[replacement.node].config;
+    if (sim::trunk_of(config, replacement.port) != nullptr) {
+      refuse(path + ".port", fmt::format("port {} is a lane of a trunk, and none of those is "
+                                         "replaced; name another, or leave it out of the trunk",
+                                         replacement.port.value()));
+    }
     replacement.shard = shard(path + ".shard", replacement.node, in.shard());
     replacement.rest = duration(path + ".rest_ns", in.rest_ns());
     out_.replacements.push_back(replacement);

@@ -127,6 +127,50 @@ TEST(Examples, PortsMoveAndOneIsReplaced) {
   EXPECT_EQ(result.summary.replaced, 1u);
 }
 
+// A move or a replacement that is the last thing to happen happens; one that cannot is told.
+TEST(ScenarioFile, MovesAndReplacementsAreDoneOrTold) {
+  const std::string plan =
+      "nodes { shards: 3 move_delay_ns: 20000000 ports {} ports { shard: 1 } }\n"
+      "nodes { ports {} ports {} }\n"
+      "wires { a { node: 0 } b { node: 1 } }\n"
+      "wires { a { node: 0 port: 1 } b { node: 1 port: 1 } }\n";
+  const auto run = [&](const std::string& rest) {
+    const File file(plan + rest);
+    EventLog off;
+    RunResult result = sim::run_schedule(read(file.path()), off);
+    EXPECT_FALSE(result.violations.any()) << rest;
+    return result;
+  };
+  RunResult result = run("moves { node: 0 ports: 0 shard: 2 at_ns: 900000000 }");
+  EXPECT_EQ(result.summary.moves, 1u);
+  EXPECT_THAT(result.undone, testing::IsEmpty());
+  result = run("replacements { node: 0 port: 1 shard: 2 at_ns: 900000000 }\nfaults_end_ns: 5");
+  EXPECT_EQ(result.summary.replaced, 1u);
+  EXPECT_GT(result.summary.virtual_ns, 900'000'000);
+
+  result = run("moves { node: 0 ports: 0 ports: 1 shard: 2 at_ns: 100000000 }");
+  EXPECT_EQ(result.summary.moves, 1u);
+  EXPECT_THAT(result.undone, testing::ElementsAre("moves[0] at 100000000 ns, node 0: port 1 is "
+                                                  "not where the first is"));
+  result =
+      run("moves { node: 0 ports: 1 shard: 1 at_ns: 100000000 }\n"
+          "faults { what: HALT node: 0 at_ns: 200000000 lasts_ns: 5000000 }\n"
+          "moves { node: 0 ports: 0 shard: 1 at_ns: 201000000 }\n"
+          "replacements { node: 0 port: 0 at_ns: 202000000 }\n"
+          "replacements { node: 0 port: 0 shard: 2 at_ns: 300000000 rest_ns: 50000000 }\n"
+          "replacements { node: 0 port: 1 at_ns: 301000000 }\n"
+          "moves { node: 0 ports: 0 shard: 1 at_ns: 302000000 }\n");
+  EXPECT_EQ(result.summary.moves, 0u);
+  EXPECT_EQ(result.summary.replaced, 1u);
+  EXPECT_THAT(result.undone,
+              testing::UnorderedElementsAre(
+                  "moves[0] at 100000000 ns, node 0: port 1 is there already",
+                  "moves[1] at 201000000 ns, node 0: the node is halted",
+                  "replacements[0] at 202000000 ns, node 0: the node is halted",
+                  "replacements[2] at 301000000 ns, node 0: port 0 is being replaced",
+                  "moves[2] at 302000000 ns, node 0: port 0 is being replaced"));
+}
+
 // What is planned late, or takes long, is no stall: patience begins behind it.
 TEST(ScenarioFile, SlowIsNotStalled) {
   const std::string pair = "topology { shape: LINE switches: 2 }\n";
@@ -221,6 +265,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"faults { what: DISABLE port: 1 }",
                 ":2:24: ", "node 0 has no port 1; it has 1, counted from 0"},
         BadFile{"moves { node: 0 ports: 0 shard: 1 }", ":2:26: ", "node 0 has no shard 1"},
+        BadFile{"moves { node: 0 ports: 0 }",
+                ":2:9: ", "node 0 has one shard, so that no port can move"},
+        BadFile{"!nodes { ports {} ports {} trunks { ports: 0 ports: 1 } }\n"
+                "nodes { ports {} ports {} }\nwires { a { node: 0 } b { node: 1 } }\n"
+                "wires { a { node: 0 port: 1 } b { node: 1 port: 1 } }\n"
+                "replacements { node: 0 port: 1 }",
+                ":5:24: ", "replacements[0].port: port 1 is a lane of a trunk"},
         BadFile{"moves { node: 0 }", ":2:1: ", "moves[0].ports: there are none"},
         BadFile{"replacements { node: 0 port: 3 }", ":2:24: ", "has no port 3"},
         BadFile{"link { capacity: 1 capacity: 2 }", ":2:8: ", "2 values; give one for all VCs"},

@@ -29,7 +29,8 @@ bool books_balance(const network::ShardCounters& counters, std::uint64_t held);
 ///   peer_fault      a link saw its peer break the protocol (over_credit, bad_ack, ...)
 ///   credit          lost or made: both ends of a link compared at a quiet time
 ///   leak            buffers that never came back
-///   stall           no end in bounded time after the faults ended
+///   stall           after the faults ended nothing comes of what is left to do
+///   events          more events than the run may take (ScenarioOptions::most_events)
 ///   deadlock        packets that wait for each other for ever: the cycle is named (deadlock.h)
 class Checkers final : public FabricWatcher {
  public:

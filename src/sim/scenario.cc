@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,7 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 
 constexpr std::uint64_t kFaultBegins = std::uint64_t{1} << 32;
 constexpr std::uint64_t kFaultEnds = std::uint64_t{2} << 32;
@@ -26,12 +29,32 @@ constexpr std::uint64_t kFlow = std::uint64_t{6} << 32;
 constexpr std::uint64_t kSend = std::uint64_t{7} << 32;
 // Between two looks at whether packets wait for each other.
 constexpr Duration kLook = milliseconds(1);
-// A node that did not take a packet is asked again after so long; one that is down, after the
-// second.
-constexpr Duration kRetry = microseconds(1);
+// A node that did not take a packet is asked again after so long, then after twice as long, up to
+// the second; one that is down, after the third.
+constexpr Duration kRetry = nanoseconds(100);
+constexpr Duration kRetryMost = 512 * kRetry;
 constexpr Duration kRetryDown = microseconds(100);
-// Packets of a flow without a rate in one event.
+// Packets of a flow in one event: what its node drops at once, it takes without end, and virtual
+// time must go on. One without a rate waits for a while then; one with a rate goes on in the next
+// nanosecond, so that whatever its rate it makes up for what was not taken in time.
 constexpr std::uint32_t kFlowBurst = 16;
+constexpr Duration kFlowGap = microseconds(1);
+constexpr std::uint32_t kRatedBurst = 1024;
+
+PacketPlan packet_of(const Flow& flow) {
+  PacketPlan plan;
+  plan.at = flow.from;
+  plan.length = flow.length;
+  plan.header = {.hop_limit = 255,  // no fabric is too wide
+                 .packet_class = flow.packet_class,
+                 .proto = static_cast<std::uint8_t>(flow.echo ? network::Proto::kEcho
+                                                              : network::Proto::kDatagram),
+                 .dst = node_id(flow.to),
+                 .src = node_id(flow.from),
+                 .entropy = flow.entropy,
+                 .partition = kGoodPartition};
+  return plan;
+}
 
 class Run final : private EventTarget {
  public:
@@ -54,7 +77,8 @@ class Run final : private EventTarget {
     if (options.defect == ScenarioOptions::Defect::kForge) fabric_->wire(0).forge(true);
     for (std::size_t w = 0; w < fabric_->wires(); ++w) fabric_->wire(w).tap(options.tap, w);
     for (const std::uint32_t packets : left_) unsent_ += packets != 0 ? 1 : 0;
-    unsent_ += draw_.flows.size() + draw_.sends.size();
+    make_chains();
+    unsent_ += draw_.flows.size() + chains_.size();
     to_begin_ = draw_.moves.size() + draw_.replacements.size();
   }
 
@@ -72,8 +96,10 @@ class Run final : private EventTarget {
   void note_overlap(const NodeHost& node);
   void send_burst(std::uint32_t node, Time now);
   void run_flow(std::uint32_t index, Time now);
-  void send_at(std::uint32_t index, Time now);
+  void make_chains();
+  void run_chain(std::uint32_t index, Time now);
   enum class Sent { kYes, kRefused, kNotNow };
+  static Time again(Duration& wait, Sent sent, Time now);
   Sent send(const PacketPlan& plan, Time now);
   PacketPlan draw_packet(std::uint32_t node);
   void make_odd(PacketPlan& plan);
@@ -101,11 +127,23 @@ class Run final : private EventTarget {
   const Duration settle_;  ///< after the last event until all is told
   const Duration wait_;    ///< that a fabric may take to do anything at all
   std::unique_ptr<Fabric> fabric_;
-  std::vector<std::uint32_t> left_;   ///< packets to be sent at random, by node
-  std::vector<std::uint64_t> flows_;  ///< packets sent, by flow
-  std::uint64_t unsent_ = 0;          ///< sources that have not finished
-  std::uint64_t taken_ = 0;           ///< packets_taken() when last looked
-  std::uint64_t to_begin_ = 0;        ///< moves and replacements whose time has not come
+  struct FlowState {
+    std::uint64_t sent = 0;  ///< packets
+    Duration wait = kRetry;  ///< when its node takes none
+  };
+  /// Single packets of one shard of a node, in the order of their times: one that is refused holds
+  /// up those behind it, so that few are ever asked for.
+  struct Chain {
+    std::vector<std::uint32_t> sends;  ///< indices
+    std::size_t next = 0;
+    Duration wait = kRetry;
+  };
+  std::vector<std::uint32_t> left_;  ///< packets to be sent at random, by node
+  std::vector<FlowState> flows_;
+  std::vector<Chain> chains_;
+  std::uint64_t unsent_ = 0;    ///< sources that have not finished
+  std::uint64_t taken_ = 0;     ///< packets_taken() when last looked
+  std::uint64_t to_begin_ = 0;  ///< moves and replacements whose time has not come
   std::vector<std::string> undone_;
   bool sources_wait_ = false;
 };
@@ -123,7 +161,26 @@ void Run::schedule_all() {
     if (left_[n] != 0) schedule(draw_.traffic.start, kSource | n);
   }
   for (std::size_t i = 0; i < draw_.flows.size(); ++i) schedule(draw_.flows[i].start, kFlow | i);
-  for (std::size_t i = 0; i < draw_.sends.size(); ++i) schedule(draw_.sends[i].at, kSend | i);
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    schedule(draw_.sends[chains_[i].sends.front()].at, kSend | i);
+  }
+}
+
+void Run::make_chains() {
+  std::vector<std::uint32_t> order(draw_.sends.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return draw_.sends[a].at < draw_.sends[b].at;
+  });
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> chains;  // by node and shard
+  for (const std::uint32_t i : order) {
+    const PacketPlan& packet = draw_.sends[i].packet;
+    const std::size_t shards = draw_.plan.nodes[packet.at].config.shards;
+    const auto [found, fresh] =
+        chains.try_emplace({packet.at, packet.header.entropy % shards}, chains_.size());
+    if (fresh) chains_.emplace_back();
+    chains_[found->second].sends.push_back(i);
+  }
 }
 
 RunResult Run::run() {
@@ -159,6 +216,8 @@ bool Run::advance(Time until) {
   while (queue_.now() < until) {
     const Time next = until - queue_.now() > kLook ? queue_.now() + kLook : until;
     while (!checkers_.violations().any() && queue_.step(next)) {
+      if (queue_.executed() <= options_.most_events) continue;
+      checkers_.broken("events", fmt::format("more than {}", options_.most_events));
     }
     if (checkers_.violations().any()) return false;
     look_for_deadlock();
@@ -193,7 +252,7 @@ void Run::on_event(Time now, std::uint64_t what) {
       run_flow(index, now);
       break;
     case kSend:
-      send_at(index, now);
+      run_chain(index, now);
       break;
     default:
       send_burst(index, now);
@@ -330,48 +389,61 @@ void Run::send_burst(std::uint32_t node, Time now) {
 }
 
 // With a rate, packet k is due when the k before it have taken their time: what a node did not take
-// in time follows at once.
+// in time follows as soon as it takes it.
 void Run::run_flow(std::uint32_t index, Time now) {
   const Flow& flow = draw_.flows[index];
-  std::uint64_t& sent = flows_[index];
-  const auto over = [&] { return now >= flow.end || (flow.count != 0 && sent >= flow.count); };
-  PacketPlan plan;
-  plan.at = flow.from;
-  plan.length = flow.length;
-  plan.header = {.hop_limit = 255,  // no fabric is too wide
-                 .packet_class = flow.packet_class,
-                 .proto = static_cast<std::uint8_t>(flow.echo ? network::Proto::kEcho
-                                                              : network::Proto::kDatagram),
-                 .dst = node_id(flow.to),
-                 .src = node_id(flow.from),
-                 .entropy = flow.entropy,
-                 .partition = kGoodPartition};
+  FlowState& state = flows_[index];
+  const auto over = [&] {
+    return now >= flow.end || (flow.count != 0 && state.sent >= flow.count);
+  };
+  const PacketPlan plan = packet_of(flow);
   Sent outcome = sources_wait_ ? Sent::kNotNow : Sent::kYes;
   Time due = now;
-  for (std::uint32_t i = 0; i < kFlowBurst && outcome == Sent::kYes && !over(); ++i) {
-    outcome = send(plan, now);
+  const std::uint32_t burst = flow.rate == 0 ? kFlowBurst : kRatedBurst;
+  for (std::uint32_t i = 0; i < burst && due <= now && !over(); ++i) {
+    if (outcome == Sent::kYes) outcome = send(plan, now);
     if (outcome != Sent::kYes) break;
-    ++sent;
+    state.wait = kRetry;
+    ++state.sent;
     if (flow.rate == 0) continue;
-    const auto bits = static_cast<unsigned __int128>(sent) * flow.length * 8;
+    const auto bits = static_cast<unsigned __int128>(state.sent) * flow.length * 8;
     due = flow.start + Duration(static_cast<std::int64_t>(bits * 1'000'000'000 / flow.rate));
-    if (due > now) break;
   }
   if (over()) {
     --unsent_;
     return;
   }
-  const Time again = now + (outcome == Sent::kNotNow ? kRetryDown : kRetry);
-  schedule(outcome == Sent::kYes && due > now ? std::min(due, flow.end) : again, kFlow | index);
+  if (outcome != Sent::kYes) {
+    due = again(state.wait, outcome, now);
+  } else if (due <= now) {
+    due = now + (flow.rate == 0 ? kFlowGap : Duration(1));
+  }
+  schedule(std::min(due, flow.end), kFlow | index);
 }
 
-void Run::send_at(std::uint32_t index, Time now) {
-  const Sent sent = sources_wait_ ? Sent::kNotNow : send(draw_.sends[index].packet, now);
-  if (sent == Sent::kYes) {
-    --unsent_;
-  } else {
-    schedule(now + (sent == Sent::kNotNow ? kRetryDown : kRetry), kSend | index);
+Time Run::again(Duration& wait, Sent sent, Time now) {
+  if (sent == Sent::kNotNow) return now + kRetryDown;
+  return now + std::exchange(wait, std::min(2 * wait, kRetryMost));
+}
+
+void Run::run_chain(std::uint32_t index, Time now) {
+  Chain& chain = chains_[index];
+  Sent outcome = sources_wait_ ? Sent::kNotNow : Sent::kYes;
+  Time due = now;
+  while (due <= now) {
+    if (outcome == Sent::kYes) outcome = send(draw_.sends[chain.sends[chain.next]].packet, now);
+    if (outcome != Sent::kYes) {
+      schedule(again(chain.wait, outcome, now), kSend | index);
+      return;
+    }
+    chain.wait = kRetry;
+    if (++chain.next == chain.sends.size()) {
+      --unsent_;
+      return;
+    }
+    due = draw_.sends[chain.sends[chain.next]].at;
   }
+  schedule(due, kSend | index);
 }
 
 Run::Sent Run::send(const PacketPlan& plan, Time now) {

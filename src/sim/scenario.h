@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct ScenarioOptions {
   /// Takes every packet that a node took, so that the run can be played again without what made
   /// them (Schedule::sends); nullptr: nobody does. Changes nothing.
   std::vector<Send>* record = nullptr;
+  /// The run ends at so many events, with the check "events".
+  std::uint64_t most_events = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct RunResult {

@@ -66,7 +66,8 @@ struct Flow {
 /// How long a packet of a flow with a rate takes at it, rounded down.
 Duration interval(const Flow& flow);
 
-/// One packet. If its node cannot take it, it is tried again soon.
+/// One packet. If its node cannot take it, it is tried again, and those behind it for the same
+/// shard of the node wait.
 struct Send {
   Time at{};
   PacketPlan packet;

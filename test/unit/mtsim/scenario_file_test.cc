@@ -205,7 +205,7 @@ TEST(ScenarioFile, SlowIsNotStalled) {
 // N10 and all else that stands still is still found, and not after hours.
 TEST(ScenarioFile, WhatStandsStillIsStalled) {
   const File file(std::string("topology { shape: LINE switches: 2 }\n") +
-                  "flows { from: 0 to: 1 count: 300 start_ns: 1000000 }\n");
+                  "flows { from: 1 to: 0 count: 300 start_ns: 1000000 }\n");
   sim::ScenarioOptions leak;
   leak.defect = sim::ScenarioOptions::Defect::kLeak;
   EventLog off;
@@ -213,6 +213,44 @@ TEST(ScenarioFile, WhatStandsStillIsStalled) {
   ASSERT_TRUE(result.violations.any());
   EXPECT_EQ(result.violations.list()[0].check, "stall");
   EXPECT_LT(result.summary.virtual_ns, 60'000'000'000);
+  // A flow that is refused asks ever less often: some 20,000 times a second, not a million.
+  EXPECT_LT(result.summary.events, 2'000'000u);
+}
+
+// 100 packets a microsecond, of which none goes for a tenth of the time.
+TEST(ScenarioFile, AFlowWithARateMakesUpForWhatWasNotTaken) {
+  const File file(
+      "topology { shape: LINE switches: 2 }\nfaults_end_ns: 1200000\n"
+      "flows { from: 0 to: 1 bytes: 64 bps: 51200000000 start_ns: 1000000 end_ns: 2000000 }\n"
+      "faults { what: HALT at_ns: 1100000 lasts_ns: 100000 }\n");
+  EventLog off;
+  const RunResult result = sim::run_schedule(read(file.path()), off);
+  EXPECT_FALSE(result.violations.any());
+  EXPECT_EQ(result.summary.packets, 100'000u);
+}
+
+// A thousand packets at once over a wire that takes 9.44 us for each (64 and 54 bytes, 100 Mb/s):
+// those that wait are not asked for one by one.
+TEST(ScenarioFile, PacketsWaitForThoseBeforeThem) {
+  std::string text = "topology { shape: LINE switches: 2 bps: 100000000 }\n";
+  for (int i = 0; i < 1000; ++i) text += "packets { at_ns: 1000000 from: 0 to_id: 2 }\n";
+  const File file(text);
+  EventLog off;
+  const RunResult result = sim::run_schedule(read(file.path()), off);
+  EXPECT_FALSE(result.violations.any());
+  EXPECT_EQ(result.summary.delivered, 1000u);
+  EXPECT_GE(result.summary.virtual_ns, 1'000'000 + 9'440'000);
+  EXPECT_LT(result.summary.events, 50'000u);
+}
+
+TEST(ScenarioFile, ARunEndsAtItsMostEvents) {
+  sim::ScenarioOptions few;
+  few.most_events = 100;
+  EventLog off;
+  const RunResult result = sim::run_schedule(read(kExamples / "bad-cable.textproto"), off, few);
+  ASSERT_TRUE(result.violations.any());
+  EXPECT_EQ(result.violations.list()[0].check, "events");
+  EXPECT_EQ(result.summary.events, 101u);
 }
 
 constexpr const char* kPair = "topology { shape: LINE switches: 2 }\n";

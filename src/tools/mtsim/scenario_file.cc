@@ -439,6 +439,11 @@ class Reader {
         static_cast<std::uint8_t>(in.echo() ? network::Proto::kEcho : network::Proto::kDatagram);
     header.packet_class = number<std::uint8_t>(path + ".packet_class", in.packet_class(), 0, 15);
     header.dst = NodeId(number<std::uint16_t>(path + ".to_id", in.to_id(), 1, 65'534));
+    if (packet.bad_crc && header.dst == sim::node_id(packet.at)) {
+      refuse(path + ".bad_crc",
+             "a packet to its own node passes no link that looks at its CRC; "
+             "leave it out, or send to another node");
+    }
     header.src = sim::node_id(packet.at);
     if (in.has_from_id()) {
       header.src = NodeId(number<std::uint16_t>(path + ".from_id", in.from_id(), 1, 65'534));

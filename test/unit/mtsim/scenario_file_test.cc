@@ -291,6 +291,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"flows { from: 0 to: 1 count: 1 packet_class: 2 }", ":2:32: ", "2 is not 0 to 1"},
         BadFile{"flows { from: 0 to: 1 start_ns: 5 end_ns: 5 }", ":2:35: ", "not after start_ns"},
         BadFile{"packets { from: 0 to_id: 0 }", ":2:19: ", "packets[0].to_id: 0 is not 1 to 65534"},
+        BadFile{"packets { from: 0 to_id: 1 bad_crc: true }",
+                ":2:28: ", "packets[0].bad_crc: a packet to its own node passes no link"},
         BadFile{"faults { at_ns: 1 }", ":2:1: ", "faults[0].what: is missing; it is IMPAIR"},
         BadFile{"faults { what: 9 }", ":2:10: ", "what has no value \"9\""},
         BadFile{"order: 9",

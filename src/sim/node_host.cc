@@ -73,6 +73,17 @@ std::uint32_t own_room(const NodePlan& plan) {
   return longest + kBeyond;
 }
 
+std::uint64_t buffer_bytes(const NodePlan& plan) {
+  const auto bytes = [](std::uint64_t count, std::uint32_t room) {
+    return count * (sizeof(Buffer) + kHeadroom + room);
+  };
+  std::uint64_t all = bytes(plan.config.shards * std::uint64_t{plan.own_buffers}, own_room(plan));
+  for (const network::PortConfig& port : plan.config.ports) {
+    all += bytes(packets_received(port.link) + kReceiveReserve, frame_room(port.link));
+  }
+  return all;
+}
+
 PortPool::PortPool(NodeHost& node, const link::Config& link)
     : node_(node),
       port_(link.port),

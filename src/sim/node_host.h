@@ -85,6 +85,9 @@ struct NodePlan {
 /// Bytes of the longest packet that a node can make: some more than its longest link takes.
 std::uint32_t own_room(const NodePlan& plan);
 
+/// Bytes of all buffers that a node has while it runs.
+std::uint64_t buffer_bytes(const NodePlan& plan);
+
 /// What the simulator knows of a port; outlives the node's restarts.
 struct PortSlot {
   Wire* wire = nullptr;

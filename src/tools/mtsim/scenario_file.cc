@@ -23,9 +23,11 @@ using sim::Schedule;
 
 constexpr std::uint64_t kHour = 3'600'000'000'000;
 constexpr std::uint64_t kMaxCount = 100'000'000;  // packets of a flow
-constexpr std::size_t kMaxNodes = 4096;
-constexpr std::uint32_t kMaxEntropy = 0x7FFF;  // above, the ledger has its own
-constexpr std::uint32_t kLeastNumbered = 20;   // bytes of a packet that holds its number
+constexpr std::size_t kMaxNodes = 2048;
+constexpr std::size_t kMaxWires = 16'384;
+constexpr std::uint64_t kMaxBuffers = std::uint64_t{8} << 30;  // bytes
+constexpr std::uint32_t kMaxEntropy = 0x7FFF;                  // above, the ledger has its own
+constexpr std::uint32_t kLeastNumbered = 20;  // bytes of a packet that holds its number
 constexpr std::uint32_t kLeastEcho = 28;
 
 struct Refusal {
@@ -180,7 +182,11 @@ class Reader {
     if (in_.nodes_size() == 0)
       refuse("nodes", "there are none; give a topology, or nodes and wires");
     if (in_.wires_size() == 0) refuse("wires", "there are none; join the nodes' ports by wires");
-    within("nodes", static_cast<std::uint64_t>(in_.nodes_size()), 1, kMaxNodes);
+    const auto at_most = [this](const char* path, std::uint64_t count, std::uint64_t most) {
+      if (count > most) refuse(path, fmt::format("there are {}, more than {}", count, most));
+    };
+    at_most("nodes", static_cast<std::uint64_t>(in_.nodes_size()), kMaxNodes);
+    at_most("wires", static_cast<std::uint64_t>(in_.wires_size()), kMaxWires);
     for (int i = 0; i < in_.nodes_size(); ++i) read_node(in_.nodes(i), item("nodes", i));
     for (int i = 0; i < in_.wires_size(); ++i) read_wire(in_.wires(i), item("wires", i));
   }
@@ -298,9 +304,9 @@ class Reader {
     using Shape = mtlink::config::Fabric;
     const auto switches = number<std::size_t>("topology.switches", in.switches(), 1, 1000);
     const auto endpoints = number<std::size_t>("topology.endpoints", in.endpoints(), 0, 1000);
-    within("topology.endpoints", switches * (1 + endpoints), 1, kMaxNodes);
     const auto lanes =
         number<std::size_t>("topology.lanes", in.has_lanes() ? in.lanes() : 1, 1, 16);
+    check_size(in, switches, endpoints, lanes);
     constexpr std::array kShapes{topology::Shape::kLine, topology::Shape::kLine,
                                  topology::Shape::kStar, topology::Shape::kRing,
                                  topology::Shape::kFullMesh};
@@ -325,6 +331,24 @@ class Reader {
       }
     }
   }
+  /// Before anything is made of it.
+  void check_size(const pb::Topology& in, std::size_t switches, std::size_t endpoints,
+                  std::size_t lanes) const {
+    const std::size_t nodes = switches * (1 + endpoints);
+    if (nodes > kMaxNodes) {
+      refuse("topology", fmt::format("it has {} nodes, more than {}; give fewer switches or "
+                                     "endpoints",
+                                     nodes, kMaxNodes));
+    }
+    const bool mesh = in.shape() == mtlink::config::Fabric::FULL_MESH;
+    const std::size_t joined = mesh ? switches * (switches - 1) / 2 : switches;
+    const std::size_t wires = joined * lanes + switches * endpoints;
+    if (wires > kMaxWires) {
+      refuse("topology", fmt::format("it has {} wires, more than {}; give fewer switches, lanes or "
+                                     "endpoints",
+                                     wires, kMaxWires));
+    }
+  }
   void add_wire(const topology::Wire& made, const pb::Topology& in) {
     sim::WirePlan wire;
     wire.delay = duration("topology.delay_ns", in.delay_ns());
@@ -343,8 +367,20 @@ class Reader {
     out_.plan.wires.push_back(wire);
   }
 
+  void check_buffers() const {
+    std::uint64_t bytes = 0;
+    for (const sim::NodePlan& n : out_.plan.nodes) bytes += sim::buffer_bytes(n);
+    if (bytes > kMaxBuffers) {
+      refuse(in_.has_topology() ? "topology" : "nodes",
+             fmt::format("the buffers of all nodes take {} MiB, more than {}; give fewer nodes, "
+                         "own_buffers, or a capacity of fewer cells, or larger ones",
+                         bytes >> 20, kMaxBuffers >> 20));
+    }
+  }
+
   /// What no single field tells.
   void check_plan() const {
+    check_buffers();
     std::vector<std::vector<int>> wires;
     for (const auto& n : out_.plan.nodes) wires.emplace_back(n.config.ports.size(), -1);
     for (std::size_t w = 0; w < out_.plan.wires.size(); ++w) {

@@ -320,6 +320,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"!nodes { ports {} }", ": ", "wires: there are none"},
         BadFile{"!seed: 1", ": ", "nodes: there are none"},
         BadFile{"!topology { switches: 2 }", ":1:1: ", "topology.shape: is missing; it is LINE"},
+        BadFile{"!topology { shape: FULL_MESH switches: 200 }",
+                ":1:1: ", "topology: it has 19900 wires, more than 16384; give fewer switches"},
+        BadFile{"!topology { shape: RING switches: 1000 endpoints: 2 }",
+                ":1:1: ", "topology: it has 3000 nodes, more than 2048"},
+        BadFile{
+            "!topology { shape: LINE switches: 1000 }\nlink { mtu: 9000 cell: 64 capacity: 4000 }",
+            ":1:1: ", "topology: the buffers of all nodes take "},
         BadFile{"!topology { shape: RING switches: 1001 }", ":1:24: ", "1001 is not 1 to 1000"},
         BadFile{"!topology { shape: LINE switches: 2 bps: 5 }",
                 ":1:36: ", "5 is not 1000 to 1000000000000"},

@@ -4,6 +4,7 @@
 usage: scenarios.py MTSIM"""
 
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,8 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "
 failed = passed = 0
 
 
-def mtsim(*args):
-    run = subprocess.run([sys.argv[1], *map(str, args)], capture_output=True, text=True, timeout=300, check=False)
+def mtsim(*args, **more):
+    run = subprocess.run([sys.argv[1], *map(str, args)], capture_output=True, text=True, timeout=300, check=False, **more)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -70,6 +71,35 @@ def main():
         expect("what is left fails likewise", code == 1 and "deadlock: 4 VCs" in out, code, out[-3000:])
         mtsim("--scenario", EXAMPLES / "ring-deadlock.textproto", "--shrink", here / "again.textproto")
         expect("the same again is the same", (here / "again.textproto").read_text() == text)
+        code, out, err = mtsim("--scenario", EXAMPLES / "ring-deadlock.textproto", "--shrink", here / "small.json")
+        fails = mtsim("--scenario", here / "small.json") if code == 1 else (code, out)
+        expect("the file's name tells the format", fails[0] == 1 and "deadlock: 4 VCs" in fails[1], code, out, err)
+        code, _, err = mtsim("--scenario", small, "--shrink", here / ".." / here.name / small.name)
+        expect("a scenario is not written over by what is left of it",
+               code == 2 and "is the scenario itself" in err and small.read_text() == text, code, err)
+        code, out, err = mtsim("--scenario", small, "--shrink", here / "small.txt")
+        expect("a name that tells no format is refused before anything runs",
+               code == 2 and not out and "does not tell the format" in err, code, out, err)
+        code, out, err = mtsim("--scenario", small, "--shrink", here / "again.textproto",
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        expect("one that cannot be written wholly leaves what was there; the failure stays the result",
+               code == 1 and "cannot be written" in err and (here / "again.textproto").read_text() == text
+               and sorted(path.name for path in here.glob("again*")) == ["again.textproto"], code, out, err)
+
+        code, _, err = mtsim("--scenario", small, "--pcap", here / "none.pcap", "--pcap-wire", 99)
+        expect("a capture without frames does not hide that a check failed", code == 1 and "no frame" in err, code, err)
+        code, _, err = mtsim("--scenario", EXAMPLES / "bad-cable.textproto", "--pcap", here / "none.pcap", "--pcap-wire", 99)
+        expect("and is an error where none did", code == 2 and "no frame" in err, code, err)
+        code, out, err = mtsim("--seeds", 1, "--pcap", here / "no" / "run.pcap")
+        expect("what cannot be written is told before anything runs",
+               code == 2 and not out and "cannot be written" in err, code, out, err)
+
+        moves = here / "moves.textproto"
+        moves.write_text("nodes { shards: 2 ports {} }\nnodes { ports {} }\nwires { a { node: 0 } b { node: 1 } }\n"
+                         "moves { node: 0 ports: 0 shard: 0 at_ns: 5 }\n")
+        code, out, _ = mtsim("--scenario", moves)
+        expect("a move that was not done is told",
+               code == 0 and "not done: moves[0] at 5 ns, node 0: port 0 is there already" in out, code, out)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

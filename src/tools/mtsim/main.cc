@@ -1,5 +1,6 @@
 // Runs seeded scenarios in virtual time (docs/simulation.md). The lines go to standard output; exit
-// code 1 when a check failed or, with --require-kinds, when a kind of event never happened.
+// code 1 when a check failed or, with --require-kinds, when a kind of event never happened; else 2
+// when something that was asked for could not be read, run or written.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,21 +10,23 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "conformance/pcap_file.h"
 #include "sim/draw.h"
 #include "sim/scenario.h"
-#include "sim/shrink.h"
 #include "tools/mtsim/scenario_file.h"
+#include "tools/mtsim/shrink_file.h"
 #include "tools/standard_streams.h"
 
 namespace {
@@ -202,65 +205,57 @@ bool write_pcap(const Options& options, Schedule schedule) {
   return static_cast<bool>(written);
 }
 
-/// The check that a run of the schedule failed first; empty: none.
-std::string_view failed_check(Schedule schedule, std::vector<Send>* record = nullptr) {
-  EventLog off;
-  ScenarioOptions scenario;
-  scenario.record = record;
-  const RunResult result = run_schedule(std::move(schedule), off, scenario);
-  return result.violations.any() ? result.violations.list()[0].check : std::string_view();
+/// A line on stderr.
+bool refuse(std::string_view option, const std::string& why) {
+  fmt::print(stderr, "mtsim: {} {}\n", option, why);
+  return false;
 }
 
-/// Writes the smallest schedule that fails as this one does; the exit code.
-int write_shrunk(const Options& options, Schedule schedule) {
-  std::vector<Send> sends;
-  const std::string_view check = failed_check(schedule, &sends);
-  if (check.empty()) {
-    fmt::print(stderr, "mtsim: --shrink {}: the run does not fail; there is nothing to shrink\n",
-               options.shrink);
-    return 2;
+/// False, with a line on stderr, if what is asked for cannot be written: asked before any run.
+bool check_outputs(const Options& options) {
+  for (const auto& [option, file] :
+       {std::pair("--pcap", &options.pcap), std::pair("--shrink", &options.shrink)}) {
+    if (file->empty()) continue;
+    const auto writable = mtl::mtsim::check_output(*file);
+    if (!writable) return refuse(option, writable.error().message);
   }
-  const auto fails = [check](const Schedule& candidate) {
-    return failed_check(candidate) == check;
-  };
-  // What was sent takes the place of what decides it at random.
-  Schedule played = schedule;
-  played.traffic = {};
-  played.flows.clear();
-  played.sends = std::move(sends);
-  if (fails(played)) {
-    schedule = std::move(played);
-  } else if (!schedule.traffic.packets.empty()) {
-    fmt::print(stderr,
-               "mtsim: --shrink {}: {} does not come again when the same packets are sent "
-               "one by one; use --seeds and --log\n",
-               options.shrink, check);
-    return 2;
+  if (options.shrink.empty()) return true;
+  const auto format = mtl::control::format_of(options.shrink);
+  if (!format) return refuse("--shrink", format.error().message);
+  std::error_code not_there;
+  if (std::filesystem::equivalent(options.scenario, options.shrink, not_there)) {
+    return refuse("--shrink", options.shrink + ": is the scenario itself; name another file");
   }
-  Shrunk shrunk = shrink(std::move(schedule), fails, options.shrink_runs);
-  const Schedule& smallest = shrunk.schedule;
-  shrunk.schedule.about = fmt::format("fails: {}", check);
-  std::ofstream out(options.shrink, std::ios::trunc);
-  out << mtl::mtsim::scenario_text(smallest, mtl::control::FileFormat::kText);
-  out.close();
-  if (!out) {
-    fmt::print(stderr,
-               "mtsim: --shrink {}: cannot be written; name a file in a folder that is "
-               "there and writable\n",
-               options.shrink);
-    return 2;
-  }
+  return true;
+}
+
+/// Writes the smallest schedule that fails as this one does; false, with a line on stderr, if that
+/// failed.
+bool write_shrunk(const Options& options, Schedule schedule) {
+  const auto shrunk =
+      mtl::mtsim::shrink_to_file(std::move(schedule), options.shrink, options.shrink_runs);
+  if (!shrunk) return refuse("--shrink", shrunk.error().message);
+  const Schedule& smallest = shrunk->schedule;
   fmt::print(
       "shrunk to {} nodes, {} wires, {} packets, {} flows, {} faults, {} moves, {} "
       "replacements by {} runs{}\n  again: mtsim --scenario {} --log\n",
       smallest.plan.nodes.size(), smallest.plan.wires.size(), smallest.sends.size(),
       smallest.flows.size(), smallest.faults.size(), smallest.moves.size(),
-      smallest.replacements.size(), shrunk.runs,
-      shrunk.done ? "" : " (--shrink-runs; more may shrink it further)", options.shrink);
-  return 1;
+      smallest.replacements.size(), shrunk->runs,
+      shrunk->done ? "" : " (--shrink-runs; more may shrink it further)", options.shrink);
+  return true;
+}
+
+/// Writes what is asked for of a run; the exit code, which is 1 whatever comes of that if a check
+/// failed.
+int write_outputs(const Options& options, const Schedule& schedule, int code) {
+  bool written = options.pcap.empty() || write_pcap(options, schedule);
+  if (!options.shrink.empty()) written = write_shrunk(options, schedule) && written;
+  return written || code != 0 ? code : 2;
 }
 
 int run_file(const Options& options) {
+  if (!check_outputs(options)) return 2;
   const auto schedule = mtl::mtsim::read_scenario(options.scenario);
   if (!schedule) {
     fmt::print(stderr, "mtsim: {}\n", schedule.error().message);
@@ -280,10 +275,9 @@ int run_file(const Options& options) {
   }
   fmt::print("{} ({}): {}\n", options.scenario, result.about,
              failed ? "failed" : "every check held");
+  for (const std::string& line : result.undone) fmt::print("  not done: {}\n", line);
   print(result.summary, wall.count());
-  if (!options.pcap.empty() && !write_pcap(options, *schedule)) return 2;
-  if (!options.shrink.empty()) return write_shrunk(options, *schedule);
-  return failed ? 1 : 0;
+  return write_outputs(options, *schedule, failed ? 1 : 0);
 }
 
 int run(const Options& options) {
@@ -304,6 +298,7 @@ int run(const Options& options) {
     fmt::print(stderr, "mtsim: {} takes one seed; --seeds '{}' are more\n", option, options.seeds);
     return 2;
   }
+  if (!check_outputs(options)) return 2;
   const auto before = std::chrono::steady_clock::now();
   Runner runner(options, *range);
   runner.run();
@@ -320,11 +315,8 @@ int run(const Options& options) {
     }
   }
   if (options.pcap.empty() && options.shrink.empty()) return code;
-  const Schedule schedule =
-      draw_run(*kind_of(options.kind, range->first), range->first, !options.calm);
-  if (!options.pcap.empty() && !write_pcap(options, schedule)) return 2;
-  if (!options.shrink.empty()) return write_shrunk(options, schedule);
-  return code;
+  return write_outputs(
+      options, draw_run(*kind_of(options.kind, range->first), range->first, !options.calm), code);
 }
 
 int parse_and_run(int argc, char** argv) {

@@ -14,6 +14,7 @@
 #include "sim/draw.h"
 #include "sim/scenario.h"
 #include "sim/shrink.h"
+#include "tools/mtsim/shrink_file.h"
 
 namespace mtl::mtsim {
 namespace {
@@ -176,7 +177,7 @@ TEST(ScenarioFile, SlowIsNotStalled) {
   const std::string pair = "topology { shape: LINE switches: 2 }\n";
   const std::string slow_wire =
       "topology { shape: LINE switches: 2 bps: 1000 }\n"
-      "link { timers { init_interval_ns: 5000000000 keepalive_interval_ns: 5000000000\n"
+      "link { mtu: 1000 timers { init_interval_ns: 5000000000 keepalive_interval_ns: 5000000000\n"
       "  dead_interval_ns: 60000000000 replay_timeout_ns: 60000000000\n"
       "  nack_interval_ns: 60000000000 } }\n";
   const std::string nodes =
@@ -424,6 +425,55 @@ TEST(ScenarioFile, HoldsWhatShrinkingLeaves) {
             << schedule.about << ", " << runs << " runs";
       }
     }
+  }
+}
+
+// A packet altered by a wire is all that must be left; without faults as with them, and of a star,
+// where a wire that is left out leaves a node alone.
+TEST(ShrunkFile, IsReadAndFailsAsTheRunDid) {
+  sim::ScenarioOptions forge;
+  forge.defect = sim::ScenarioOptions::Defect::kForge;
+  for (const sim::Kind kind : {sim::Kind::kStar, sim::Kind::kRing}) {
+    for (const bool faults : {false, true}) {
+      const File file("");
+      const auto shrunk = shrink_to_file(sim::draw_run(kind, 3, faults), file.path(), 2000, forge);
+      ASSERT_TRUE(shrunk) << shrunk.error().message;
+      EXPECT_TRUE(shrunk->done);
+      const sim::Schedule left = read(file.path());
+      // The switch of a star sends nothing itself.
+      EXPECT_EQ(left.plan.nodes.size(), kind == sim::Kind::kStar ? 3u : 2u);
+      EXPECT_EQ(left.sends.size(), 1u);
+      EventLog off;
+      const RunResult result = sim::run_schedule(left, off, forge);
+      ASSERT_TRUE(result.violations.any());
+      EXPECT_EQ(result.violations.list()[0].check, "altered");
+    }
+  }
+}
+
+TEST(ShrunkFile, IsNotMadeOfARunThatHolds) {
+  const File file("as it was");
+  const auto shrunk = shrink_to_file(sim::draw_run(sim::Kind::kPair, 1, true), file.path(), 10);
+  ASSERT_FALSE(shrunk);
+  EXPECT_THAT(shrunk.error().message, HasSubstr("does not fail"));
+  std::string kept;
+  std::getline(std::ifstream(file.path()), kept);
+  EXPECT_EQ(kept, "as it was");
+}
+
+// Nobody consumes for so long: what is sent then fills the buffers, and is in them when credits are
+// compared.
+TEST(ScenarioFile, APauseIsPlayed) {
+  const std::string text =
+      "topology { shape: LINE switches: 2 }\nfaults_end_ns: 1000000\n"
+      "flows { from: 0 to: 1 count: 100 start_ns: 1000000 }\n";
+  for (const bool paused : {false, true}) {
+    const File file(text + (paused ? "pause_ns: 2000000\n" : ""));
+    EventLog off;
+    const RunResult result = sim::run_schedule(read(file.path()), off);
+    EXPECT_FALSE(result.violations.any());
+    EXPECT_EQ(result.summary.delivered, 100u);
+    EXPECT_EQ(result.summary.quiet_occupied, paused ? 1u : 0u);
   }
 }
 

@@ -2,9 +2,11 @@
 // bursts, and owners that send, hold back what they got, enable and disable.
 //
 // The first byte, if even, makes it an honest wire: what arrives was sent, but for a bit or the
-// order. Then no packet is altered, none comes twice or out of its VC's order, and once the wire is
-// well, all that was queued arrives. If odd, frames of any bytes come in between, made right for
-// the session here and there: then nothing is promised but that buffers and books balance.
+// order. Then no packet is altered, none comes twice or out of its VC's order, each that is
+// acknowledged was delivered or is one that the receiver gave up (L12), and once the wire is well,
+// all that was queued arrives and all credit comes back. If odd, frames of any bytes come in
+// between, made right for the session here and there: then nothing is promised but that buffers
+// balance.
 
 #include <array>
 #include <cstdint>
@@ -71,6 +73,7 @@ class End final : private link::Owner {
     if (packet == nullptr) return;
     std::array<std::byte, 256> content{};
     store32(content.data(), ++sent_);
+    arrived_.push_back(false);
     network::make_packet(*packet, {.proto = 4, .dst = NodeId{9}, .src = NodeId{8}},
                          std::span(content).first(payload));
     packet->notes.egress_vc = vc;
@@ -112,9 +115,17 @@ class End final : private link::Owner {
       require(number <= other_->sent_, "what is delivered was sent");
       require(number > last, "once, and in order");
       last = number;
+      other_->arrived_[number - 1] = true;
     }
   }
-  void packets_acked(PortId, std::span<Buffer* const> packets) override { give_back(packets); }
+  void packets_acked(PortId, std::span<Buffer* const> packets) override {
+    for (const Buffer* packet : packets) {
+      if (!arrived_[load32(&packet->data[kNumberAt]) - 1]) ++given_up_;
+    }
+    require(!honest_ || given_up_ <= other_->link_.counters().drops.get(Drop::kPoisoned),
+            "what is acknowledged was delivered or given up");
+    give_back(packets);
+  }
   void packet_back(PortId, Buffer* packet) override { give_back(packet); }
   void link_changed(PortId) override {}
   link::BringUp bring_up(PortId, std::uint8_t last) override {
@@ -131,6 +142,8 @@ class End final : private link::Owner {
   link::BringUp numbers_{};
   std::deque<Buffer*> kept_;
   std::uint32_t sent_ = 0;
+  std::vector<bool> arrived_;   ///< at the other end, by number less one
+  std::uint64_t given_up_ = 0;  ///< acknowledged, and had not arrived
   std::array<std::uint32_t, kVcs> last_{};
   End* other_ = nullptr;
   link::Link link_;
@@ -194,29 +207,55 @@ class Pair {
       end.link().enable(now_);
     }
     const int patience = honest_ ? 20'000 : 200;
-    for (int i = 0; i < patience && !at_rest(); ++i) {
-      pull();
-      for (std::size_t side = 0; side < 2; ++side) {
-        while (!flying_[side].empty()) arrive(side, kBurst);
-        while (ends_[side].kept() != 0) ends_[side].release(now_);
-      }
-      pull();
-      if (flying_[0].empty() && flying_[1].empty()) pass_time(std::chrono::microseconds(50));
+    for (int i = 0; i < patience && !at_rest(); ++i) go_on();
+    if (honest_) {
+      require(at_rest(), "an honest wire brings the links to rest");
+      for (int i = 0; i < kCreditTold && !(all_credit() && at_rest()); ++i) go_on();
+      require(all_credit() && at_rest(), "all credit comes back, and no more");
+      require(pool_.available() == pool_.size(), "no buffer is lost");
     }
-    require(!honest_ || at_rest(), "an honest wire brings the links to rest");
-    if (!at_rest()) return;
-    require(pool_.available() == pool_.size(), "no buffer is lost");
-    if (!honest_) return;  // a credit may have been forged
-    for (std::size_t side = 0; side < 2; ++side) {
-      const link::Link& from = ends_[side].link();
-      for (std::uint8_t v = 0; v < kVcs; ++v) {
-        require(from.credit(Vc{v}) <= ends_[1 - side].link().config().capacity[v],
-                "no credit is made");
-      }
-    }
+    end();
   }
 
  private:
+  // Until a credit is told that a loss kept from being told: a keepalive after 10 ms (L23), in
+  // steps of go_on().
+  static constexpr int kCreditTold = 1'000;
+
+  /// All that flies arrives, all that arrived is consumed, or time passes.
+  void go_on() {
+    pull();
+    for (std::size_t side = 0; side < 2; ++side) {
+      while (!flying_[side].empty()) arrive(side, kBurst);
+      while (ends_[side].kept() != 0) ends_[side].release(now_);
+    }
+    pull();
+    if (flying_[0].empty() && flying_[1].empty()) pass_time(std::chrono::microseconds(50));
+  }
+
+  /// At rest nothing is in the buffers, so that all of them is credit.
+  bool all_credit() {
+    for (std::size_t side = 0; side < 2; ++side) {
+      const auto& capacity = ends_[1 - side].link().config().capacity;
+      for (std::uint8_t v = 0; v < kVcs; ++v) {
+        if (ends_[side].link().credit(Vc{v}) != capacity[v]) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Whatever came before: links that are disabled hold nothing.
+  void end() {
+    for (End& end : ends_) end.link().disable(now_);
+    pull();
+    for (std::size_t side = 0; side < 2; ++side) {
+      while (!flying_[side].empty()) arrive(side, kBurst);
+      while (ends_[side].kept() != 0) ends_[side].release(now_);
+    }
+    for (const End& end : ends_) end.check();
+    require(pool_.available() == pool_.size(), "no buffer is lost when the links end");
+  }
+
   bool at_rest() const { return flying_[0].empty() && flying_[1].empty() && quiet(0) && quiet(1); }
   bool quiet(std::size_t side) const {
     const link::Link& link = const_cast<Pair*>(this)->ends_[side].link();

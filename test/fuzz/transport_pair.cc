@@ -1,13 +1,15 @@
 // Two real nodes' operations on each other's memory over one connection, and a network between
 // them that loses, doubles and reorders packets.
 //
-// The first byte, if even, makes it an honest network. Then every operation completes once, and in
-// the end the memory of each is what the puts and additions of the other, in their order, make it.
-// If odd, packets of any bytes come in between, made right for the connection here and there: then
-// nothing is promised but that nobody writes beside the memory that was given, and that what was
-// posted ends no more than once.
+// The first byte, if even, makes it an honest network. Then every operation completes once, what
+// gets and fetches return and in the end the memory of each is what the operations of the other, in
+// their order, make it. If odd, packets of any bytes come in between, made right for the connection
+// here and there: then nothing is promised but that nobody writes beside the memory that was given,
+// and that what was posted ends once, if only because the network falls silent.
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -70,6 +72,15 @@ Limits limits() {
   return l;
 }
 
+/// An operation's own memory, and what it means for the peer's.
+struct Space {
+  std::array<std::byte, kMemory> bytes{};
+  std::span<std::byte> to;  ///< of `bytes`
+  std::uint64_t offset = 0;
+  std::vector<std::byte> expected;  ///< where it reads, before it
+  std::vector<std::byte> left;      ///< where it writes, after it
+};
+
 /// A node: its operations, its memory, and a model of the peer's.
 class Host {
  public:
@@ -99,7 +110,7 @@ class Host {
     work.key = kKey;
     work.offset = in.byte() % kMemory & ~std::size_t{7};
     const std::size_t length = std::min<std::size_t>(in.byte() + 1u, kMemory - work.offset);
-    auto& space = spaces_.emplace_back();
+    auto& space = spaces_.emplace_back().bytes;
     for (std::size_t i = 0; i < length; ++i) space[i] = std::byte(posted_ + i);
     switch (what & 3) {
       case 0:
@@ -111,10 +122,11 @@ class Host {
         work.to = std::span(space).first(length);
         break;
       case 2:
-        work.kind = Work::Kind::kAtomic;
+        work.kind = (what & 8) != 0 ? Work::Kind::kFetchAtomic : Work::Kind::kAtomic;
         work.op = AtomicOp::kXor;
         work.type = AtomicType::kU64;
         work.from = std::span(space).first(8);
+        if (work.kind == Work::Kind::kFetchAtomic) work.to = std::span(space).subspan(8, 8);
         break;
       default:
         work.kind = Work::Kind::kFlush;
@@ -125,11 +137,18 @@ class Host {
       return;
     }
     ++posted_;
+    // They are executed in this order: what they return is what is there now.
+    Space& posted = spaces_.back();
+    posted.to = work.to;
+    posted.offset = work.offset;
+    const auto* const there = &model_[work.offset];
+    posted.expected.assign(there, there + work.to.size());
     if (work.kind == Work::Kind::kPut) {
       std::memcpy(&model_[work.offset], work.from.data(), length);
-    } else if (work.kind == Work::Kind::kAtomic) {
+    } else if (!work.from.empty()) {
       for (std::size_t i = 0; i < 8; ++i) model_[work.offset + i] ^= work.from[i];
     }
+    posted.left.assign(there, there + work.from.size());
   }
 
   void take_completions(bool honest) {
@@ -142,6 +161,26 @@ class Host {
       if (!honest) continue;
       require(completion.status == Status::kOk && completion.ended == EndReason::kNone,
               "on an honest network it succeeds");
+      check_returned(completion.context);
+    }
+  }
+
+  /// T29: what is short was read when it was executed, of what is longer each byte then or later.
+  void check_returned(std::uint64_t context) const {
+    const Space& space = spaces_[context];
+    for (std::size_t i = 0; i < space.to.size(); ++i) {
+      bool right = space.to[i] == space.expected[i];
+      if (space.to.size() <= kMaxFetch) {
+        require(right, "it returns what the operations before it made");
+        continue;
+      }
+      const std::size_t at = space.offset + i;
+      for (std::uint64_t later = context + 1; later < posted_ && !right; ++later) {
+        const Space& change = spaces_[later];
+        right = at >= change.offset && at - change.offset < change.left.size() &&
+                space.to[i] == change.left[at - change.offset];
+      }
+      require(right, "it returns what the operations before it made, or later ones");
     }
   }
 
@@ -156,7 +195,7 @@ class Host {
   Words words_;
   std::array<std::byte, kGuard + kMemory + kGuard> memory_;
   std::array<std::byte, kMemory> model_{};
-  std::deque<std::array<std::byte, kMemory>> spaces_;  ///< of operations, for as long as they last
+  std::deque<Space> spaces_;  ///< of operations, by context
   Operations operations_;
   std::vector<bool> completed_;
   std::size_t posted_ = 0;
@@ -188,7 +227,7 @@ class Pair {
         for (unsigned i = 0; i <= (op >> 4u); ++i) arrive(side);
         break;
       case 5:
-        pass_time(Duration{std::int64_t{in.byte()} << (op >> 4)});
+        pass_time(disturbed_time(Duration{std::int64_t{in.byte()} << (op >> 4)}));
         break;
       case 6:
         disturb(in, side);
@@ -210,7 +249,7 @@ class Pair {
       pass_time(std::chrono::microseconds(100));
       look();
     }
-    if (!honest_) return;
+    if (!honest_) return fall_silent();
     require(at_rest(), "on an honest network everything completes");
     for (std::size_t side = 0; side < 2; ++side) {
       require(
@@ -221,6 +260,19 @@ class Pair {
 
  private:
   using Packet = std::vector<std::byte>;
+
+  /// Nothing arrives any more. Whatever was forged, a peer that is not heard for peer_timeout
+  /// (5 s) ends the connection, and with it what was posted.
+  void fall_silent() {
+    for (Duration time{0}; time < kSilence; time += kSilenceStep) {
+      for (auto& flying : flying_) flying.clear();
+      pass_time(kSilenceStep);
+      look();
+    }
+    for (const Host& host : hosts_) {
+      require(host.all_completed(), "what was posted ends when the connection does");
+    }
+  }
 
   bool at_rest() const {
     return have_[1] && hosts_[0].all_completed() && hosts_[1].all_completed();
@@ -244,9 +296,14 @@ class Pair {
     pull();
   }
 
+  /// A connection dies when it hears nothing for 5 s: an honest network is disturbed for less, by
+  /// whatever input.
+  Duration disturbed_time(Duration time) const {
+    return honest_ ? std::min<Duration>(time, Time(kLongestDisturbed) - now_) : time;
+  }
+
   void pass_time(Duration time) {
-    // A connection dies when it hears nothing for seconds: an honest network is not so slow.
-    now_ += honest_ ? std::min<Duration>(time, std::chrono::milliseconds(1)) : time;
+    now_ += time;
     for (Host& host : hosts_) {
       for (int i = 0; host.operations().transport().next_deadline() <= now_; ++i) {
         require(i < 1000, "timers come to an end");
@@ -327,6 +384,9 @@ class Pair {
   }
 
   static constexpr std::size_t kMostLosses = 200;
+  static constexpr Duration kLongestDisturbed = std::chrono::seconds(2);
+  static constexpr Duration kSilence = std::chrono::seconds(20);
+  static constexpr Duration kSilenceStep = std::chrono::milliseconds(100);
 
   bool honest_;
   HeapPool pool_;

@@ -36,8 +36,8 @@ void look_into_body(const link::Decoded& frame) {
       link::encode(link::decode_status(frame.body), again.data());
       break;
     case link::Kind::kInit:
-      link::decode_init(frame.body);
-      return;  // has reserved bytes
+      link::encode(link::decode_init(frame.body), again.data());
+      break;
     case link::Kind::kNack: {
       std::vector<link::NackRange> ranges;
       for (std::size_t i = 0; i < frame.body.size() / 4; ++i) {

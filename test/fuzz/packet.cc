@@ -1,9 +1,12 @@
 // A packet of any bytes, down to the operations in its body: taken apart, or refused, without a
 // look beyond its end; what was taken apart and is put together again is the same.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "input.h"
@@ -16,11 +19,32 @@ namespace {
 using namespace mtl;
 using fuzz::require;
 
+/// Whether `again` is what was read, but for the bytes that are reserved, which are written as 0.
+void require_same(std::span<const std::byte> again, std::span<const std::byte> read,
+                  std::initializer_list<std::size_t> reserved, const char* what) {
+  std::vector<std::byte> wanted(read.begin(), read.end());
+  for (const std::size_t at : reserved) wanted[at] = std::byte{0};
+  require(std::equal(again.begin(), again.end(), wanted.begin(), wanted.end()), what);
+}
+
 void look_into_echo(std::span<const std::byte> packet) {
   const auto echo = network::decode_echo(packet);
   if (!echo) return;
   require(packet.size() >= network::kHeader + network::kEchoHeader + network::kCrc,
           "an echo has its header");
+  std::array<std::byte, network::kEchoHeader> again;
+  network::encode(*echo, again.data());
+  require_same(again, packet.subspan(network::kHeader, again.size()), {1, 6, 7},
+               "an echo is written as it was read");
+}
+
+void require_same(const transport::Operation& a, const transport::Operation& b) {
+  require(a.opcode == b.opcode && a.flags == b.flags && a.key == b.key && a.offset == b.offset &&
+              a.imm == b.imm && a.tag == b.tag && a.id == b.id && a.total == b.total &&
+              a.at == b.at && a.limit == b.limit && a.status == b.status && a.psn == b.psn &&
+              a.op == b.op && a.type == b.type &&
+              std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end()),
+          "an operation is written as it was read");
 }
 
 void look_into_operations(const transport::Packet& packet) {
@@ -49,6 +73,12 @@ void look_into_operations(const transport::Packet& packet) {
   require(writer.size() == packet.body.size(), "all of the body is operations");
   const auto again = transport::count_operations(packet.flow(), packet.unordered(), room);
   require(again == count, "what was written can be read");
+  transport::OperationReader first(packet.body), second(room);
+  transport::Operation written;
+  while (first.next(operation)) {
+    require(second.next(written), "as many are written as were read");
+    require_same(operation, written);
+  }
 }
 
 void look_into_transport(std::span<const std::byte> bytes) {
@@ -61,18 +91,30 @@ void look_into_transport(std::span<const std::byte> bytes) {
   came[1] &= std::byte{0x0F};  // the rest is reserved, and ignored
   require(header == came, "a header that was let through is written as it was");
   switch (packet->header.type) {
-    case transport::Type::kOpen:
-      transport::decode_open(packet->body);
+    case transport::Type::kOpen: {
+      std::array<std::byte, transport::kOpenBody> again;
+      transport::encode(transport::decode_open(packet->body), again.data());
+      // It may be longer (T3): a later version's.
+      require_same(again, packet->body.first(again.size()), {},
+                   "an OPEN is written as it was read");
       break;
-    case transport::Type::kReject:
-      transport::decode_reject(packet->body);
+    }
+    case transport::Type::kReject: {
+      std::array<std::byte, transport::kRejectBody> again;
+      transport::encode(transport::decode_reject(packet->body), again.data());
+      require_same(again, packet->body, {1, 2, 3}, "a REJECT is written as it was read");
       break;
+    }
     case transport::Type::kData:
       look_into_operations(*packet);
       break;
     case transport::Type::kAck: {
       const transport::AckBody body(packet->body);
-      for (std::size_t i = 0; i < body.words(); ++i) body.word(i);
+      std::vector<std::uint32_t> words;
+      for (std::size_t i = 0; i < body.words(); ++i) words.push_back(body.word(i));
+      std::vector<std::byte> again(packet->body.size());
+      transport::encode_ack(body.held(), words, again.data());
+      require_same(again, packet->body, {}, "an ACK is written as it was read");
       require(body.extent() <= body.words() * transport::kWordBits, "no bit beyond the words");
       break;
     }
@@ -91,8 +133,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const network::Header header = network::decode(packet);
   std::array<std::byte, network::kHeader> again;
   network::encode(header, again.data());
-  require(network::decode(again).dst == header.dst && network::decode(again).src == header.src,
-          "a network header is written as it was read");
+  require_same(again, std::span(packet).first(again.size()), {3},
+               "a network header is written as it was read");
   if (header.proto == static_cast<std::uint8_t>(network::Proto::kEcho)) look_into_echo(packet);
   look_into_transport(packet);
   return 0;

@@ -198,6 +198,7 @@ RunResult Run::run() {
   Summary& summary = checkers_.summary();
   for (std::size_t w = 0; w < fabric_->wires(); ++w) {
     summary.late_frames += fabric_->wire(w).counters().late;
+    summary.too_late += fabric_->wire(w).counters().too_late;
   }
   fabric_.reset();  // destroys the nodes: what they hold must go back to their pools
   summary.runs = 1;

@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, Field> kFields[] = {
     {"frames", &Summary::frames},
     {"frame_hops", &Summary::frame_hops},
     {"late_frames", &Summary::late_frames},
+    {"too_late", &Summary::too_late},
     {"events", &Summary::events},
     {"node_restarts", &Summary::node_restarts},
     {"cuts", &Summary::cuts},

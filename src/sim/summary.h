@@ -25,6 +25,7 @@ struct Summary {
   std::uint64_t frames = 0;           ///< made by links
   std::uint64_t frame_hops = 0;       ///< given to links
   std::uint64_t late_frames = 0;      ///< arrived after a cut and its restoration
+  std::uint64_t too_late = 0;  ///< lost because they would have been later than FrameAge allows
   std::uint64_t events = 0;
   std::uint64_t node_restarts = 0;
   std::uint64_t cuts = 0;  ///< with notice

@@ -29,6 +29,15 @@ void forge_packet(Buffer& frame) {
   network::seal(body);
 }
 
+// A frame on a wire has come in at no port yet: these notes, which a copy has too, take its stamp.
+void set_stamp(Buffer& frame, std::uint32_t stamp) {
+  frame.notes.ingress = PortId(static_cast<std::uint16_t>(stamp >> 16));
+  frame.notes.egress = PortId(static_cast<std::uint16_t>(stamp));
+}
+std::uint32_t stamp(const Buffer& frame) {
+  return std::uint32_t{frame.notes.ingress.value()} << 16 | frame.notes.egress.value();
+}
+
 }  // namespace
 
 Wire::Wire(const WirePlan& plan, ClockQueue& queue, WirePool& pool, WireEnd& owner, Random random)
@@ -75,6 +84,7 @@ void Wire::send(std::size_t direction, const link::FrameOut& frame, Time now) {
   Buffer* copy = pool_.take();
   copy->length = frame.write(copy->data);
   copy->tailroom -= copy->length;
+  set_stamp(*copy, lane.age.made(copy->bytes()));
   if (forge_) forge_packet(*copy);
   const Time sent = lane.pacer ? lane.pacer->next() : now;
   lane.flying.push_back({sent + plan_.delay, copy});
@@ -94,7 +104,7 @@ void Wire::on_event(Time now, std::uint64_t what) {
     --late_due_;
     const Late late = late_.front();
     late_.pop_front();
-    if (!cut_) {
+    if (!cut_ && !too_late(late.direction, *late.frame)) {
       ++counters_.late;
       hand_over(late.direction, {&late.frame, 1}, now);
     }
@@ -131,10 +141,21 @@ void Wire::run_lane(std::size_t direction, Time now) {
   if (cut_) {
     counters_.cut += burst_.size();
   } else {
+    std::erase_if(burst_, [&](Buffer* frame) {
+      if (!too_late(direction, *frame)) return false;
+      give_back(frame);
+      return true;
+    });
     hand_over(direction, burst_, now);
   }
   for (Buffer* const frame : burst_) give_back(frame);
   set_alarm(direction);
+}
+
+bool Wire::too_late(std::size_t direction, const Buffer& frame) {
+  const bool late = lanes_[direction].age.too_late(frame.bytes(), stamp(frame));
+  counters_.too_late += late ? 1u : 0u;
+  return late;
 }
 
 void Wire::hand_over(std::size_t direction, std::span<Buffer* const> frames, Time now) {

@@ -16,6 +16,7 @@
 #include "phy/impairment.h"
 #include "phy/pacer.h"
 #include "sim/clock_queue.h"
+#include "sim/frame_age.h"
 #include "sim/pool.h"
 #include "sim/random.h"
 
@@ -68,6 +69,7 @@ struct WireCounters {
   std::uint64_t cut = 0;       ///< lost because the wire was cut
   std::uint64_t late = 0;      ///< in flight at a cut, and arrived after the restoration
   std::uint64_t too_long = 0;  ///< lost by a limit of length
+  std::uint64_t too_late = 0;  ///< lost because they came later than FrameAge allows
 };
 
 /// A wire between two ports, with delay, bandwidth and faults, each way apart. Direction i goes
@@ -119,6 +121,7 @@ class Wire final : private EventTarget {
     std::optional<std::uint32_t> limit;
     std::optional<phy::Pacer> pacer;
     std::optional<Alarm> alarm;  ///< arrivals and delayed frames
+    FrameAge age;
     bool wants_room = false;
   };
   struct Late {
@@ -130,6 +133,8 @@ class Wire final : private EventTarget {
   void run_lane(std::size_t direction, Time now);
   void hand_over(std::size_t direction, std::span<Buffer* const> frames, Time now);
   void set_alarm(std::size_t direction);
+  /// Whether the frame comes too late, which is counted.
+  bool too_late(std::size_t direction, const Buffer& frame);
 
   WirePlan plan_;
   ClockQueue& queue_;

@@ -180,6 +180,50 @@ TEST_F(WireTest, LateFramesArriveAfterTheRestorationOnly) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
+// A STATUS of epoch 9 that tells `credit` for VC 3 (section 3.3).
+link::FrameOut status(std::uint16_t credit, int epoch = 9) {
+  link::FrameOut out = frame(1);
+  out.head[14] = std::byte{0x11};
+  out.head[15] = std::byte(epoch);
+  out.head[22] = std::byte{0x0F};
+  out.head[36] = std::byte(credit >> 8);
+  out.head[37] = std::byte(credit);
+  return out;
+}
+
+// L21: 2^15 ahead is behind, 2^15 behind is ahead. Frames are delayed by 100 us on the way; the
+// others pass by at once, two of them, as each moves a limit by less than 2^15.
+TEST_F(WireTest, LosesWhatWouldBeTakenForNewerThanItIs) {
+  for (const int last : {0x7FFF, 0x8000}) {
+    Wire wire = make(microseconds(3));
+    wire.impair(0, {.reorder_ppm = 1'000'000, .reorder_delay = microseconds(100)});
+    wire.send(0, status(0), queue.now());
+    queue.step();
+    wire.impair(0, {});
+    wire.send(0, status(0x7000), queue.now());
+    wire.send(0, status(static_cast<std::uint16_t>(last)), queue.now());
+    ends.frames.clear();
+    run();
+    EXPECT_EQ(ends.frames.size(), last == 0x8000 ? 2u : 3u) << last;
+    EXPECT_EQ(wire.counters().too_late, last == 0x8000 ? 1u : 0u) << last;
+    EXPECT_EQ(pool.in_use(), 0u);
+  }
+}
+
+// What is of an earlier session is stale by its epoch (L3), however old.
+TEST_F(WireTest, DeliversWhatAnEarlierSessionSentHoweverLate) {
+  Wire wire = make(microseconds(3));
+  wire.impair(0, {.reorder_ppm = 1'000'000, .reorder_delay = microseconds(100)});
+  wire.send(0, status(0, 8), queue.now());
+  queue.step();
+  wire.impair(0, {});
+  wire.send(0, status(0x7000), queue.now());
+  wire.send(0, status(0x8000), queue.now());
+  run();
+  EXPECT_EQ(ends.frames.size(), 3u);
+  EXPECT_EQ(wire.counters().too_late, 0u);
+}
+
 TEST_F(WireTest, LimitLosesLongFramesOneWay) {
   Wire wire = make(microseconds(3));
   wire.limit_length(0, 100);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "link/codec.h"
 
@@ -177,11 +179,13 @@ bool has_one_way(const NodePlan& node) {
 }
 
 /// Makes trunks of the lanes to a neighbour: of all, so that a flow has one way alone, or of some.
-/// Nodes choose by the shortest queue here and there.
+/// Both ends do, or neither: behind lanes of several shards a packet that has moved to another lane
+/// may overtake (docs/configuration.md). Nodes choose by the shortest queue here and there.
 void draw_trunks(Schedule& draw, Random random) {
   const bool all = random.chance(500'000);
   bool by_queue = false;
   bool one_way = true;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> joined;
   for (std::uint32_t n = 0; n < draw.plan.nodes.size(); ++n) {
     NodePlan& node = draw.plan.nodes[n];
     std::map<std::uint32_t, network::TrunkConfig> by_peer;
@@ -193,7 +197,8 @@ void draw_trunks(Schedule& draw, Random random) {
     }
     for (auto& [peer, trunk] : by_peer) {
       if (trunk.lanes.size() < network::Trunk::kMinLanes) continue;
-      if (!all && random.chance(500'000)) continue;
+      if (peer > n && (all || !random.chance(500'000))) joined.insert({n, peer});
+      if (!joined.contains(std::minmax(n, peer))) continue;
       if (random.chance(500'000)) trunk.spread = network::Spread::kShortestQueue;
       for (const PortId lane : trunk.lanes) {
         node.config.ports[lane.value()].shard =

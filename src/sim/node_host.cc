@@ -686,6 +686,9 @@ std::string NodeHost::replace(PortId port, ShardId shard, Duration rest, Time no
 void NodeHost::look_whether_settled(Time now) {
   const PortId port = replaced_->port;
   ShardHost& shard = *shard_of(port);
+  // What was on its way to the port is routed anew before anybody asks (switch/reload.h): it does
+  // not wait in a ring until the next port of this number is there.
+  for (const auto& other : shards_) other->take_in(now);
   // A daemon removes no port between the steps of a move, and adds none.
   if (!moving_.empty() || !shard.shard().settled(port)) {
     context_.queue.at(now + kLookAgain, *this, kLook | std::uint64_t{life_} << 16);

@@ -64,6 +64,8 @@ class Port {
 
   const PortTraits& traits() const { return traits_; }
   const PortCounters& counters() const { return counters_; }
+  /// Where it is counted why send() refused a frame; of a port that shares its device: there.
+  virtual const DropCounters& refusals() const { return counters_.drops; }
 
  protected:
   PortTraits traits_;

@@ -84,6 +84,8 @@ class SharedDevice::SharePort final : public Port {
     return true;
   }
 
+  const DropCounters& refusals() const override { return shared_.device_.refusals(); }
+
   void flush() override {
     if (first_) shared_.device_.flush();
   }

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "capture/verdict.h"
+
 namespace mtl::runtime {
 
 ShardLoop::ShardLoop(network::Shard& shard, LoopOwner* owner) : shard_(shard), owner_(owner) {
@@ -30,10 +32,22 @@ void ShardLoop::renew_active() {
   }
 }
 
-void ShardLoop::renew_plain() {
-  plain_ = std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.impairment != nullptr || slot.pacer != nullptr;
-  });
+void ShardLoop::renew_ways() {
+  plain_ = true;
+  for (Slot& slot : slots_) {
+    slot.captured = tap_ == nullptr ? capture::kNoInterface : tap_->interface(slot.id);
+    const auto captured = [&](capture::Direction way) {
+      return slot.captured != capture::kNoInterface && tap_->wants(way);
+    };
+    slot.slow_in = captured(capture::Direction::kIn) || slot.impairment != nullptr;
+    slot.slow_out = captured(capture::Direction::kOut) || slot.pacer != nullptr;
+    plain_ = plain_ && slot.impairment == nullptr && slot.pacer == nullptr;
+  }
+}
+
+void ShardLoop::set_tap(capture::Tap* tap) {
+  tap_ = tap;
+  renew_ways();
 }
 
 void ShardLoop::attach(PortId port, phy::Port& medium, Time now) {
@@ -66,10 +80,10 @@ std::unique_ptr<phy::Impairment> ShardLoop::set_impairment(
     PortId port, std::unique_ptr<phy::Impairment> impairment, Time now) {
   Slot& slot = slots_[port.value()];
   if (slot.impairment != nullptr) {
-    slot.impairment->pop_due(kNever, [&](Buffer* frame) { shard_.receive(port, frame, now); });
+    slot.impairment->pop_due(kNever, [&](Buffer* frame) { to_link(slot, frame, now); });
   }
   std::swap(slot.impairment, impairment);
-  renew_plain();
+  renew_ways();
   return impairment;
 }
 
@@ -78,7 +92,7 @@ std::unique_ptr<phy::Pacer> ShardLoop::set_pacer(PortId port, std::unique_ptr<ph
   slot.held = false;
   if (pacer != nullptr && slot.pacer != nullptr) pacer->take_over(*slot.pacer);
   std::swap(slot.pacer, pacer);
-  renew_plain();
+  renew_ways();
   return pacer;
 }
 
@@ -93,7 +107,7 @@ ShardLoop::MovingPort ShardLoop::take(PortId port) {
   slot.link = nullptr;
   slot.held = false;
   renew_active();
-  renew_plain();
+  renew_ways();
   return moving;
 }
 
@@ -108,7 +122,7 @@ void ShardLoop::put(MovingPort moving, Time now) {
   slot.keeps = slot.medium != nullptr && !slot.medium->traits().lossy;
   slot.empty = 0;
   renew_active();
-  renew_plain();
+  renew_ways();
   shard_.put_link(std::move(moving.link), now);
 }
 
@@ -126,11 +140,40 @@ bool ShardLoop::look_at_carrier(Slot& slot, Time now) {
   return true;
 }
 
-bool ShardLoop::receive_impaired(Slot& slot, std::span<Buffer* const> frames, Time now) {
-  const auto to_link = [&](Buffer* frame) { shard_.receive(slot.id, frame, now); };
-  for (Buffer* frame : frames) slot.impairment->push(frame, now, to_link);
+/// Captured frames one by one, so that it is known of each what became of it.
+void ShardLoop::to_link(Slot& slot, Buffer* frame, Time now) {
+  if (slot.captured == capture::kNoInterface ||
+      !tap_->take(frame->bytes(), slot.link->config().ether_type)) {
+    return shard_.receive(slot.id, frame, now);
+  }
+  const capture::BeforeFrame before(*slot.link, shard_.counters(), frame->bytes());
+  shard_.receive(slot.id, frame, now);
+  tap_->told(slot.captured, now, before.after());
+}
+
+void ShardLoop::impair(Slot& slot, Buffer* frame, Time now) {
+  phy::Impairment& impairment = *slot.impairment;
+  const auto on = [&](Buffer* passed) { to_link(slot, passed, now); };
+  if (slot.captured == capture::kNoInterface || impairment.config().drop_ppm == 0) {
+    return impairment.push(frame, now, on);
+  }
+  const std::uint64_t dropped = impairment.counters().dropped.get();
+  tap_->keep(frame->bytes());
+  impairment.push(frame, now, on);
+  if (impairment.counters().dropped.get() == dropped) return;
+  tap_->kept_told(slot.captured, slot.link->config().ether_type, now,
+                  {capture::Outcome::kDropped, capture::reason(Drop::kImpaired)});
+}
+
+[[gnu::noinline]] bool ShardLoop::receive_slowly(Slot& slot, std::span<Buffer* const> frames,
+                                                 Time now) {
+  if (slot.impairment == nullptr) {
+    for (Buffer* frame : frames) to_link(slot, frame, now);
+    return false;
+  }
+  for (Buffer* frame : frames) impair(slot, frame, now);
   if (slot.impairment->next_deadline() > now) return false;
-  slot.impairment->pop_due(now, to_link);
+  slot.impairment->pop_due(now, [&](Buffer* frame) { to_link(slot, frame, now); });
   return true;
 }
 
@@ -141,10 +184,10 @@ bool ShardLoop::receive(Slot& slot, Time now, Watch& watch) {
   const unsigned n = slot.medium->receive(frames);
   watch.lap(Stage::kDeviceReceive, n);
   slot.empty = n > 0 ? 0 : std::min(slot.empty + 1, kRestAfter);
-  if (slot.impairment == nullptr) {
+  if (!slot.slow_in) {
     if (n > 0) shard_.receive(slot.id, std::span(frames).first(n), now);
   } else {
-    busy |= receive_impaired(slot, std::span(frames).first(n), now);
+    busy |= receive_slowly(slot, std::span(frames).first(n), now);
   }
   watch.lap(Stage::kLinkReceive, n);
   return busy || n > 0;
@@ -189,7 +232,7 @@ bool ShardLoop::fire(Time now, Watch& watch) {
 
 template <class Watch>
 [[gnu::flatten]] bool ShardLoop::pull(Slot& slot, Time now, Watch& watch) {
-  if (slot.pacer != nullptr) return pull_paced(slot, now, watch);
+  if (slot.slow_out) return pull_slowly(slot, now, watch);
   if (!slot.link->wants_to_send()) return false;
   unsigned room = std::min(slot.medium->room(), kPullBudget);
   if (room == 0) {
@@ -206,24 +249,42 @@ template <class Watch>
   return busy;
 }
 
+void ShardLoop::send_slowly(Slot& slot, Time now) {
+  if (slot.captured == capture::kNoInterface) {
+    slot.medium->send(frame_);
+    return;
+  }
+  const capture::DropsBefore before(slot.medium->refusals());
+  const bool sent = slot.medium->send(frame_);
+  const auto outcome = !sent           ? capture::Outcome::kDropped
+                       : frame_.replay ? capture::Outcome::kSentAgain
+                                       : capture::Outcome::kSent;
+  // A medium that gathers frames may have counted another one meanwhile, of those before.
+  const capture::Reasons reasons = sent ? 0 : before.grown(DropLayer::kPhy);
+  // The link has a packet until it is acknowledged, so the frame is still there.
+  tap_->sent(slot.captured, now, frame_, {outcome, reasons});
+}
+
 template <class Watch>
-[[gnu::noinline]] bool ShardLoop::pull_paced(Slot& slot, Time now, Watch& watch) {
-  phy::Pacer& pacer = *slot.pacer;
+[[gnu::noinline]] bool ShardLoop::pull_slowly(Slot& slot, Time now, Watch& watch) {
+  phy::Pacer* const pacer = slot.pacer.get();
+  const auto ready = [&] { return pacer == nullptr || pacer->ready(now); };
   bool busy = false;
-  if (slot.link->wants_to_send() && pacer.ready(now)) {
+  if (slot.link->wants_to_send() && ready()) {
     unsigned room = std::min(slot.medium->room(), kPullBudget);
     if (room == 0) blocked_ = true;
-    for (; room > 0 && pacer.ready(now) && shard_.next_frame(slot.id, now, frame_); --room) {
+    for (; room > 0 && ready() && shard_.next_frame(slot.id, now, frame_); --room) {
       watch.lap(Stage::kLinkSend, 1);
-      slot.medium->send(frame_);
+      send_slowly(slot, now);
       watch.lap(Stage::kDeviceSend, 1);
-      pacer.charge(frame_.length(), now);
+      if (pacer != nullptr) pacer->charge(frame_.length(), now);
       busy = true;
     }
   }
+  if (pacer == nullptr) return busy;
   const bool waits = slot.link->wants_to_send();
-  pacer.looked(waits, now);
-  slot.held = waits && !pacer.ready(now);
+  pacer->looked(waits, now);
+  slot.held = waits && !pacer->ready(now);
   return busy;
 }
 

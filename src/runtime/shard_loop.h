@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "capture/tap.h"
 #include "link/frame_out.h"
 #include "network/node.h"
 #include "phy/impairment.h"
@@ -92,6 +93,16 @@ class ShardLoop {
   void put(MovingPort port, Time now);
   /// Takes in all that other shards have passed until now, however much.
   void take_in(Time now);
+  /// Puts what passes the loop's ports into `tap` from now on, which outlives that (nullptr: no
+  /// more, and nothing of the former one is used again). Which ports, the tap knows; who changes
+  /// that calls look_at_tap().
+  ///
+  /// Frames are seen between a port's medium and its link: those that come in as the link gets
+  /// them, behind its impairment, and those that the impairment drops; those that go out as the
+  /// medium got them. None has an 802.1Q tag. A medium that gathers frames may find at flush() that
+  /// it cannot send one, and counts that: it was put down as sent then.
+  void set_tap(capture::Tap* tap);
+  void look_at_tap() { renew_ways(); }
   /// A ring from another shard, which outlives the loop.
   void add_ring(BufferRing& ring) { rings_.push_back(&ring); }
   /// Puts `ring` in the place of `former`, into which nobody passes any more, and takes in what is
@@ -137,9 +148,12 @@ class ShardLoop {
     bool carrier = false;
     std::unique_ptr<phy::Impairment> impairment;
     std::unique_ptr<phy::Pacer> pacer;
-    bool held = false;   ///< the link wants to send and waits for the pacer
-    bool keeps = false;  ///< the medium keeps what comes in until it is taken
-    unsigned empty = 0;  ///< passes in a row in which nothing came in, up to kRestAfter
+    std::uint16_t captured = capture::kNoInterface;  ///< as the tap says
+    bool slow_in = false;   ///< impaired or captured: frames do not go straight to the link
+    bool slow_out = false;  ///< paced or captured
+    bool held = false;      ///< the link wants to send and waits for the pacer
+    bool keeps = false;     ///< the medium keeps what comes in until it is taken
+    unsigned empty = 0;     ///< passes in a row in which nothing came in, up to kRestAfter
   };
 
   // With a StageWatch or, at no cost, with NoWatch.
@@ -149,7 +163,9 @@ class ShardLoop {
   bool receive(Slot& slot, Time now, Watch& watch);
   bool rests(std::size_t active) const;
   bool look_at_carrier(Slot& slot, Time now);
-  bool receive_impaired(Slot& slot, std::span<Buffer* const> frames, Time now);
+  void to_link(Slot& slot, Buffer* frame, Time now);
+  bool receive_slowly(Slot& slot, std::span<Buffer* const> frames, Time now);
+  void impair(Slot& slot, Buffer* frame, Time now);
   unsigned take_ring(BufferRing& ring, std::size_t most, Time now);
   template <class Watch>
   bool take_rings(Time now, Watch& watch);
@@ -158,13 +174,14 @@ class ShardLoop {
   template <class Watch>
   bool pull(Slot& slot, Time now, Watch& watch);
   template <class Watch>
-  bool pull_paced(Slot& slot, Time now, Watch& watch);
+  bool pull_slowly(Slot& slot, Time now, Watch& watch);
+  void send_slowly(Slot& slot, Time now);
   template <class Watch>
   bool pull_and_flush(Slot& slot, Time now, Watch& watch);
   template <class Watch>
   bool pull_all(Time now, Watch& watch);
   void renew_active();
-  void renew_plain();
+  void renew_ways();
 
   network::Shard& shard_;
   LoopOwner* owner_;
@@ -174,6 +191,7 @@ class ShardLoop {
   std::vector<phy::Port*> media_;  ///< of active_
   std::vector<BufferRing*> rings_;
   unsigned passes_ = 0;
+  capture::Tap* tap_ = nullptr;
   bool busy_ = false;  ///< the last pass did something
   bool all_ring_ = true;
   bool plain_ = true;     ///< no slot has an impairment or a pacer

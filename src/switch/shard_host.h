@@ -131,6 +131,9 @@ class ShardHost final : public network::ShardOwner,
   std::unique_ptr<phy::Pacer> pace(PortId port, std::unique_ptr<phy::Pacer> pacer) {
     return loop_.set_pacer(port, std::move(pacer));
   }
+  /// See runtime::ShardLoop.
+  void set_tap(capture::Tap* tap) { loop_.set_tap(tap); }
+  void look_at_tap() { loop_.look_at_tap(); }
   /// Takes a port away, and puts it down again; NodeHost::move() tells the order.
   void take(PortId port, MovingPort& out);
   void put(std::span<MovingPort> ports, Time now);

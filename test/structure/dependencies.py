@@ -22,10 +22,11 @@ KNOWS = {
     "conformance": CORE,
     "topology": CORE,
     "control": ["base"],
-    "runtime": CORE + ["phy"],
+    "capture": CORE + ["phy/segment_guard.h"],
+    "runtime": CORE + ["phy", "capture"],
     # An endpoint claims its slot by the control API's client, which is plain sockets.
     "endpoint": CORE + ["phy", "runtime", "control/client.h"],
-    "switch": CORE + ["phy", "runtime", "topology", "control"],
+    "switch": CORE + ["phy", "runtime", "topology", "control", "capture"],
     "tools": None,  # all
 }
 

@@ -24,6 +24,9 @@ constexpr std::size_t kFewestSlots = 64;
 constexpr std::size_t kUnknownSlots = 2048;  // where the window is not known
 constexpr std::uint32_t kLost = 64;          // acks behind, in a row: it is we who are wrong
 constexpr Duration kClockSlack = milliseconds(1);
+// An echo is wrong by how long its side was stopped, or worked, between its clock's reading and the
+// frame's, and a host may stop it for any time: that befalls a few frames, a wrong echo all.
+constexpr std::uint32_t kAhead = 4;
 constexpr std::int64_t kClocksApart = 5000;  // two clocks of 100 ppm each: one part in so many
 
 constexpr std::size_t kTxAt = 16;  // in the body of a STATUS
@@ -623,12 +626,22 @@ void Session::on_echo(std::size_t side, std::uint32_t t_echo) {
   const Duration sample{static_cast<std::int32_t>(now - t_echo)};
   if (sample >= Duration{0}) sums_[side].turn.add(sample);
   const Duration between = std::max(since, Duration{0}) + std::max(other.t_tx_apart, Duration{0});
-  if (sample < -(kClockSlack + between / kClocksApart)) {
-    unless_missed(side, "L19", [&] {
-      return fmt::format("echoes a time that the other side's clock reaches in {} ns",
-                         -sample.count());
-    });
+  Way& way = ways_[side];
+  if (sample >= -(kClockSlack + between / kClocksApart)) {
+    way.ahead = 0;
+    return;
   }
+  // What one STATUS came to is echoed until the next one comes.
+  if (way.ahead != 0 && way.ahead_of == other.t_tx_at) return;
+  way.ahead_of = other.t_tx_at;
+  if (++way.ahead < kAhead) return;
+  way.ahead = 0;
+  unless_missed(side, "L19", [&] {
+    return fmt::format(
+        "echoes a time that the other side's clock reaches in {} ns, the {}th echo in a row of its "
+        "future",
+        -sample.count(), kAhead);
+  });
 }
 
 void Session::on_nack(std::size_t side) {

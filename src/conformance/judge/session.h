@@ -104,6 +104,8 @@ class Session {
     Time t_tx_at{};
     Duration t_tx_apart{0};  ///< the longest time between two STATUS
     bool has_t_tx = false;
+    std::uint32_t ahead = 0;  ///< echoes in a row of the other side's future
+    Time ahead_of{};          ///< STATUS of the other side before the last of them
     bool echoed = false;
     bool heard = false;
     bool closed = false;

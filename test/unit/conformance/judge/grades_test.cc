@@ -159,7 +159,10 @@ const std::vector<Case> kCases{
     {"L19 an echo of the future", "A L19?", true,
      [](Script& s) {
        s.up();
-       s.status(kA, {.flags = link::kFlagEcho, .t_echo = 5'000'000});
+       for (int i = 0; i < 4; ++i) {
+         s.status(kB, {});
+         s.status(kA, {.flags = link::kFlagEcho, .t_echo = 5'000'000});
+       }
      }},
     {"L20 less told than before", "A L20?", true,
      [](Script& s) {

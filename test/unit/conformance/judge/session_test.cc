@@ -296,12 +296,33 @@ TEST(JudgeSession, L19_EchoNoMore) {
   EXPECT_EQ(s.found(), (Rules{"A L19?"}));
 }
 
+void echo_future(Script& s, int times) {
+  for (int i = 0; i < times; ++i) {
+    s.status(kB, {.t_tx = 1000});
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 500'000'000});
+  }
+}
+
 TEST(JudgeSession, L19_EchoOfTheFuture) {
   Script s;
   s.up();
-  s.status(kB, {.t_tx = 1000});
-  s.status(kA, {.flags = link::kFlagEcho, .t_echo = 500'000'000});
+  echo_future(s, 4);
   EXPECT_EQ(s.found(), (Rules{"A L19?"}));
+}
+
+// A side that its host stopped between its clock's reading and the frame's: now and then, and told
+// again and again until the next STATUS comes.
+TEST(JudgeSession, L19_EchoesOfTheFutureNowAndThenAreTheHosts) {
+  Script s;
+  s.up();
+  for (int i = 0; i < 5; ++i) {
+    echo_future(s, 3);
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 500'000'000});
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 500'000'000});
+    s.status(kB, {.t_tx = 1000});
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 1000});
+  }
+  EXPECT_EQ(s.found(), Rules{});
 }
 
 // t_tx 1,000 passes at t; its echo, held for 400 ns, passes 5 us later: 4.6 us on the way.
@@ -316,22 +337,29 @@ TEST(JudgeSession, L19_RoundTrip) {
   EXPECT_EQ(s.sum(kA).turn.least, Duration(4600));
 }
 
-// Clocks of 100 ppm either way: after 10 s they may be 2 ms apart, in a minute 12 ms.
+// Clocks of 100 ppm either way: after 10 s they may be 2 ms apart, in a minute 12 ms. Where a
+// STATUS each 10 s is echoed after 10 s, that may be the one before: after 20 s.
 TEST(JudgeSession, L19_ClocksRunApart) {
   const auto echo = [](Duration apart, std::uint32_t ahead, bool then) {
     Script s;
     s.up();
-    s.status(kB, {.t_tx = 1'000});
-    s.wait(apart);
-    if (then) s.status(kB, {.t_tx = 1'000 + static_cast<std::uint32_t>(apart.count())});
-    // Of the first STATUS: the second is on its way.
-    const auto elapsed = static_cast<std::uint32_t>((apart + std::chrono::microseconds(1)).count());
-    s.status(kA, {.flags = link::kFlagEcho, .t_echo = 1'000 + elapsed + ahead});
+    std::uint32_t t_tx = 1'000;
+    for (int i = 0; i < 4; ++i) {
+      s.status(kB, {.t_tx = t_tx});
+      s.wait(apart);
+      if (then) s.status(kB, {.t_tx = t_tx + static_cast<std::uint32_t>(apart.count())});
+      // Of the first STATUS: the second is on its way.
+      const Duration elapsed = apart + std::chrono::microseconds(1);
+      t_tx += static_cast<std::uint32_t>(elapsed.count());
+      s.status(kA, {.flags = link::kFlagEcho, .t_echo = t_tx + ahead});
+      t_tx += 1'000 * (then ? 2U : 1U);
+    }
     return s.found();
   };
   for (const bool then : {false, true}) {
-    EXPECT_EQ(echo(std::chrono::seconds(10), 2'900'000, then), Rules{});
-    EXPECT_EQ(echo(std::chrono::seconds(10), 3'100'000, then), (Rules{"A L19?"}));
+    const std::uint32_t most = then ? 3'000'000 : 5'000'000;
+    EXPECT_EQ(echo(std::chrono::seconds(10), most - 100'000, then), Rules{});
+    EXPECT_EQ(echo(std::chrono::seconds(10), most + 100'000, then), (Rules{"A L19?"}));
     EXPECT_EQ(echo(std::chrono::seconds(60), 12'900'000, then), Rules{});
     EXPECT_EQ(echo(std::chrono::milliseconds(1), 1'100'000, then), (Rules{"A L19?"}));
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 
+#include "control/passed_fds.h"
 #include "control/socket_address.h"
 
 namespace mtl::control {
@@ -39,22 +40,6 @@ Error connect_error(const std::string& path, int error) {
   }
 }
 
-/// Appends the descriptors that came with `message`.
-void keep_fds(msghdr& message, std::vector<Fd>& fds) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      Fd kept(fd);
-      // A peer that sends more than a grant's, byte by byte, must not fill our table.
-      if (fds.size() <= kGrantFds) fds.push_back(std::move(kept));
-    }
-  }
-}
-
 }  // namespace
 
 Result<Client> Client::connect(const std::string& path, Milliseconds timeout) {
@@ -73,11 +58,16 @@ Result<Client> Client::connect(const std::string& path, Milliseconds timeout) {
 }
 
 Result<Response> Client::call(const Request& request, Milliseconds timeout) {
+  return call_with({}, request, timeout);
+}
+
+Result<Response> Client::call_with(std::span<const Fd> fds, const Request& request,
+                                   Milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto bytes = frame(request, kMaxRequest);
   if (!bytes) return bytes.error();
   received_.clear();
-  if (const auto sent = send_all(*bytes, deadline); !sent) {
+  if (const auto sent = send_all(*bytes, fds, deadline); !sent) {
     // A server that refuses the connection says why before it closes.
     if (fd_ && gone())
       if (auto why = receive_until(deadline); !why) return why.error();
@@ -127,6 +117,18 @@ Result<SlotLease> Client::claim_slot(const mtlink::control::ClaimSlot& claim,
   return SlotLease{std::move(*response->mutable_slot()), std::move(fds[0]), std::move(fds[1])};
 }
 
+Result<mtlink::control::CaptureGrant> Client::capture(const mtlink::control::Capture& call,
+                                                      const Fd& memory, Milliseconds timeout) {
+  Request request;
+  *request.mutable_capture() = call;
+  auto response = call_with({&memory, 1}, request, timeout);
+  if (!response) return response.error();
+  if (!response->has_capture())
+    return broken(fmt::format(
+        "the answer of mtswitchd at {} grants no capture: is it of our version?", path_));
+  return std::move(*response->mutable_capture());
+}
+
 bool Client::gone() const {
   if (!fd_) return true;
   pollfd entry{fd_.get(), POLLRDHUP, 0};
@@ -157,13 +159,15 @@ Result<void> Client::wait(short events, Deadline deadline) {
   }
 }
 
-Result<void> Client::send_all(const std::string& bytes, Deadline deadline) {
+Result<void> Client::send_all(const std::string& bytes, std::span<const Fd> fds,
+                              Deadline deadline) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     if (const auto ready = wait(POLLOUT, deadline); !ready) return ready;
-    const ssize_t n = ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    const ssize_t n = send_with_fds(fd_.get(), std::span(bytes).subspan(sent),
+                                    sent == 0 ? fds : std::span<const Fd>());
     if (n > 0) sent += static_cast<std::size_t>(n);
-    if (n < 0 && errno != EAGAIN && errno != EINTR)
+    if (n < 0 && errno != EAGAIN)
       return Error{
           fmt::format("mtswitchd at {} went away: {}; see its log", path_, std::strerror(errno))};
   }
@@ -173,19 +177,11 @@ Result<void> Client::send_all(const std::string& bytes, Deadline deadline) {
 Result<void> Client::read_exactly(char* to, std::size_t count, Deadline deadline) {
   for (std::size_t got = 0; got < count;) {
     if (const auto ready = wait(POLLIN, deadline); !ready) return ready;
-    iovec piece{to + got, count - got};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kGrantFds * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    const ssize_t n = receive_with_fds(fd_.get(), {to + got, count - got}, received_);
+    if (n < 0 && errno == EAGAIN) continue;
     if (n <= 0)
       return Error{fmt::format("mtswitchd at {} ended the connection{}{}; see its log", path_,
                                n < 0 ? ": " : "", n < 0 ? std::strerror(errno) : "")};
-    keep_fds(message, received_);
     got += static_cast<std::size_t>(n);
   }
   return {};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,17 +40,27 @@ class Client {
   /// Claims a slot; descriptors included. Error also if the daemon sent not just two descriptors.
   Result<SlotLease> claim_slot(const mtlink::control::ClaimSlot& claim,
                                Milliseconds timeout = kDefaultTimeout);
+  /// Begins a capture into `memory`, a capture::Segment; it ends with the connection, which is then
+  /// in use.
+  Result<mtlink::control::CaptureGrant> capture(const mtlink::control::Capture& call,
+                                                const Fd& memory,
+                                                Milliseconds timeout = kDefaultTimeout);
 
   /// For poll(): POLLIN or POLLHUP when the daemon went away (or an answer came). -1 once closed.
   int fd() const { return fd_.get(); }
   /// Whether the daemon has ended the connection. Never waits; to be asked between calls.
   bool gone() const;
+  /// Ends the connection, and with it what was had by it.
+  void close() { fd_.reset(); }
 
  private:
   Client(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   using Deadline = std::chrono::steady_clock::time_point;
 
-  Result<void> send_all(const std::string& bytes, Deadline deadline);
+  Result<mtlink::control::Response> call_with(std::span<const Fd> fds,
+                                              const mtlink::control::Request& request,
+                                              Milliseconds timeout);
+  Result<void> send_all(const std::string& bytes, std::span<const Fd> fds, Deadline deadline);
   Result<void> read_exactly(char* to, std::size_t count, Deadline deadline);
   Result<void> wait(short events, Deadline deadline);
   Result<mtlink::control::Response> receive_until(Deadline deadline);

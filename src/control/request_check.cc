@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string_view>
+
 #include "base/ids.h"
 #include "mtlink/control.pb.h"
 
@@ -32,6 +37,8 @@ class Ranges {
 
 constexpr std::uint64_t kU16 = 0xFFFF;
 constexpr std::uint64_t kPpm = 1'000'000;
+/// As the protocol page names them.
+constexpr std::array<std::string_view, 5> kKinds{"DATA", "STATUS", "NACK", "INIT", "CLOSE"};
 
 std::uint32_t or_default(std::uint32_t value, std::uint32_t otherwise) {
   return value == 0 ? otherwise : value;
@@ -86,6 +93,39 @@ Result<void> check(const mtlink::control::SetRate& set) {
   return ranges.result();
 }
 
+Result<void> check(mtlink::control::Capture& capture) {
+  using mtlink::control::Capture;
+  capture.set_snap(or_default(capture.snap(), kMaxCaptureSnap));
+  capture.set_ring_kib(or_default(capture.ring_kib(), kDefaultCaptureRingKib));
+  if (!Capture::Direction_IsValid(capture.direction())) {
+    return Error{fmt::format("capture.direction is {}, which means nothing", +capture.direction())};
+  }
+  if (!std::has_single_bit(capture.ring_kib())) {
+    return Error{fmt::format("capture.ring_kib is {}, it must be a power of two from {} to {}",
+                             capture.ring_kib(), kMinCaptureRingKib, kMaxCaptureRingKib)};
+  }
+  for (const std::string& kind : capture.kinds()) {
+    if (std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end()) continue;
+    return Error{
+        fmt::format("capture.kinds has \"{}\", it may have {}", kind, fmt::join(kKinds, ", "))};
+  }
+  const bool data_alone = std::all_of(capture.kinds().begin(), capture.kinds().end(),
+                                      [](const std::string& kind) { return kind == "DATA"; });
+  if (!data_alone && (!capture.vcs().empty() || capture.node() != 0)) {
+    return Error{
+        fmt::format("capture.kinds has {}, but DATA alone has a VC and a node: name no other kind, "
+                    "or neither VC nor node",
+                    fmt::join(capture.kinds(), ", "))};
+  }
+  Ranges ranges("capture");
+  ranges.in("node", capture.node(), 0, kMaxNode)
+      .in("snap", capture.snap(), 1, kMaxCaptureSnap)
+      .in("ring_kib", capture.ring_kib(), kMinCaptureRingKib, kMaxCaptureRingKib);
+  for (const std::uint32_t port : capture.ports()) ranges.in("ports", port, 0, kNoPort.value() - 1);
+  for (const std::uint32_t vc : capture.vcs()) ranges.in("vcs", vc, 0, kVcs - 1);
+  return ranges.result();
+}
+
 Result<void> check(mtlink::control::Watch& watch) {
   watch.set_interval_ms(or_default(watch.interval_ms(), kDefaultWatchMs));
   return Ranges("watch").in("interval_ms", watch.interval_ms(), kMinWatchMs, kMaxWatchMs).result();
@@ -121,6 +161,8 @@ Result<void> check_request(Request& request) {
     case Request::kBalanceWorkers:
     case Request::kReload:
       return {};
+    case Request::kCapture:
+      return check(*request.mutable_capture());
     case Request::kClaimSlot:
       return Ranges("claim_slot").in("node", request.claim_slot().node(), 0, kMaxNode).result();
     case Request::CALL_NOT_SET:

@@ -23,6 +23,10 @@ inline constexpr std::uint64_t kMaxDelayUs = 60'000'000;
 inline constexpr std::uint64_t kMinRateBps = 1'000;
 inline constexpr std::uint64_t kMaxRateBps = 1'000'000'000'000;
 inline constexpr std::uint32_t kMaxRateOverhead = 255;
+inline constexpr std::uint32_t kMaxCaptureSnap = 65'536;
+inline constexpr std::uint32_t kMinCaptureRingKib = 256;
+inline constexpr std::uint32_t kMaxCaptureRingKib = 1U << 20;
+inline constexpr std::uint32_t kDefaultCaptureRingKib = 16'384;
 
 /// Checks a request's values against the ranges of control.proto and puts defaults where a field is
 /// 0 and has one, so that a Target sees neither. What depends on the node (whether a port exists,

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
-#include <sys/socket.h>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 
+#include "control/passed_fds.h"
 #include "control/request_check.h"
 
 namespace mtl::control {
@@ -45,6 +43,7 @@ void Session::close() {
   socket_.close(ignored);
   out_.clear();
   for (const PortId port : std::exchange(slots_, {})) target_.slot_released(port);
+  if (const auto capture = std::exchange(capture_, std::nullopt)) target_.capture_ended(*capture);
   std::exchange(ended_, nullptr)(self);
 }
 
@@ -68,16 +67,28 @@ void Session::wait_for_request() {
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](error_code error) {
     if (error || self->closed_) return self->close();
     self->arm(self->limits_.message_time);
-    self->read_length();
+    self->read(self->length_,
+               [raw = self.get()] { raw->read_body(frame_length(raw->length_.data())); });
   });
 }
 
-void Session::read_length() {
-  boost::asio::async_read(socket_, boost::asio::buffer(length_),
-                          [self = shared_from_this()](error_code error, std::size_t) {
-                            if (error || self->closed_) return self->close();
-                            self->read_body(frame_length(self->length_.data()));
-                          });
+/// Fills `to`, then goes on with `then`, of which we outlive the call. Not by Asio, which would
+/// lose the descriptors.
+void Session::read(std::span<char> to, std::function<void()> then) {
+  while (!to.empty()) {
+    const ssize_t n = receive_with_fds(socket_.native_handle(), to, fds_);
+    if (n > 0) {
+      to = to.subspan(static_cast<std::size_t>(n));
+      continue;
+    }
+    if (n == 0 || errno != EAGAIN) return close();
+    return socket_.async_wait(Socket::wait_read, [self = shared_from_this(), to,
+                                                  then = std::move(then)](error_code error) {
+      if (error || self->closed_) return self->close();
+      self->read(to, then);
+    });
+  }
+  then();
 }
 
 void Session::read_body(std::size_t length) {
@@ -85,12 +96,10 @@ void Session::read_body(std::size_t length) {
     return refuse(fmt::format("a request of {} bytes was announced, at most {} are taken", length,
                               kMaxRequest));
   body_.resize(length);
-  boost::asio::async_read(socket_, boost::asio::buffer(body_),
-                          [self = shared_from_this()](error_code error, std::size_t) {
-                            if (error || self->closed_) return self->close();
-                            self->disarm();
-                            self->handle();
-                          });
+  read(body_, [this] {
+    disarm();
+    handle();
+  });
 }
 
 void Session::handle() {
@@ -101,12 +110,17 @@ void Session::handle() {
     parsed = request.ParseFromString(body_);
   }
   body_ = {};
+  std::vector<Fd> fds = std::exchange(fds_, {});
   if (!parsed) return refuse("the request is not a control.Request: use an mtctl of this version");
   ++call_;
   call_open_ = true;
   if (const auto checked = check_request(request); !checked)
     return answer_error(checked.error().message);
-  dispatch(request);
+  if (const std::size_t due = request.has_capture() ? kCaptureFds : 0; fds.size() != due)
+    return answer_error(fmt::format(
+        "the request came with {} descriptors instead of {}: use an mtctl of this version",
+        fds.size(), due));
+  dispatch(request, std::move(fds));
   if (call_open_ && !closed_) watch_for_hangup();
 }
 
@@ -135,7 +149,7 @@ Answer<void> Session::answer_done() {
   };
 }
 
-void Session::dispatch(const Request& request) {
+void Session::dispatch(const Request& request, std::vector<Fd> fds) {
   using namespace mtlink::control;
   switch (request.call_case()) {
     case Request::kGetNode:
@@ -188,6 +202,8 @@ void Session::dispatch(const Request& request) {
                             }));
     case Request::kClaimSlot:
       return claim(request.claim_slot());
+    case Request::kCapture:
+      return capture(request.capture(), std::move(fds.front()));
     case Request::CALL_NOT_SET:
       break;  // check_request() has refused it
   }
@@ -208,6 +224,20 @@ void Session::claim(const mtlink::control::ClaimSlot& call) {
         *response.mutable_slot() = std::move(result->grant);
         self->send(response, std::move(result->fds), More::kNo);
       });
+}
+
+/// The call stays open, as the capture does, until the peer hangs up, which it may also do before
+/// it is answered.
+void Session::capture(const mtlink::control::Capture& call, Fd memory) {
+  const CaptureId id =
+      target_.capture(call, std::move(memory),
+                      answer_with<mtlink::control::CaptureGrant>(
+                          [](Response& response, mtlink::control::CaptureGrant& grant) {
+                            *response.mutable_capture() = std::move(grant);
+                            return More::kYes;
+                          }));
+  if (closed_) return target_.capture_ended(id);
+  if (call_open_) capture_ = id;
 }
 
 void Session::watch_tick() {
@@ -279,26 +309,8 @@ void Session::pump() {
 
 /// Writes what the socket takes; false, with errno, if it takes nothing.
 bool Session::write_some(Outgoing& out) {
-  iovec piece{out.bytes.data() + out.sent, out.bytes.size() - out.sent};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kGrantFds * sizeof(int))> control{};
-  if (!out.fds.empty() && out.fds.size() <= kGrantFds) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(out.fds.size() * sizeof(int));
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(out.fds.size() * sizeof(int));
-    for (std::size_t i = 0; i < out.fds.size(); ++i) {
-      const int fd = out.fds[i].get();
-      std::memcpy(CMSG_DATA(header) + i * sizeof fd, &fd, sizeof fd);
-    }
-  }
-  ssize_t sent = 0;
-  do sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
+  const ssize_t sent = send_with_fds(socket_.native_handle(),
+                                     std::span<const char>(out.bytes).subspan(out.sent), out.fds);
   if (sent <= 0) return false;
   out.sent += static_cast<std::size_t>(sent);
   out.fds.clear();  // they left with the first byte

@@ -8,6 +8,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,15 +47,16 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class More { kNo, kYes };  ///< whether further answers to the same request follow
 
   void wait_for_request();
-  void read_length();
+  void read(std::span<char> to, std::function<void()> then);
   void read_body(std::size_t length);
   void handle();
-  void dispatch(const mtlink::control::Request& request);
+  void dispatch(const mtlink::control::Request& request, std::vector<Fd> fds);
   /// The callback for the open call, which fills a Response from a T.
   template <class T, class Fill>
   Answer<T> answer_with(Fill fill);
   Answer<void> answer_done();
   void claim(const mtlink::control::ClaimSlot& call);
+  void capture(const mtlink::control::Capture& call, Fd memory);
   void watch_tick();
   void watch_for_hangup();
 
@@ -75,11 +78,13 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t armed_ = 0;             ///< which arming of deadline_ is in force
   std::array<char, kLengthBytes> length_{};
   std::string body_;
+  std::vector<Fd> fds_;  ///< that came with the request being read
   std::deque<Outgoing> out_;
   std::vector<PortId> slots_;
   std::uint64_t call_ = 0;  ///< number of the call that is open, or was last
   bool call_open_ = false;
-  bool reading_node_ = false;  ///< a watch has asked the target, which has not answered yet
+  std::optional<CaptureId> capture_;  ///< asked for by the open call
+  bool reading_node_ = false;         ///< a watch has asked the target, which has not answered yet
   bool hangup_watched_ = false;
   bool write_waiting_ = false;
   bool close_when_drained_ = false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct SlotClaim {
   mtlink::control::SlotGrant grant;
   std::vector<Fd> fds;  ///< kGrantFds of them
 };
+
+/// Tells captures apart, also those that have not begun or were refused.
+using CaptureId = std::uint64_t;
 
 /// What the control server serves: a running node. The calls come on the server's thread, their
 /// values checked by check_request(), and must not wait: whoever has to ask a worker answers when
@@ -58,6 +62,12 @@ class Target {
   /// The connection that claimed the slot has ended. Called once for every SlotClaim answered,
   /// possibly from within that answer.
   virtual void slot_released(PortId port) = 0;
+  /// Begins a capture, of which there is one at a time, into `memory`, which the peer has made: a
+  /// capture::Segment, if it is right.
+  virtual CaptureId capture(const mtlink::control::Capture& call, Fd memory,
+                            Answer<mtlink::control::CaptureGrant> answer) = 0;
+  /// The connection that asked for a capture has ended, whether that has been answered or not.
+  virtual void capture_ended(CaptureId capture) = 0;
 };
 
 }  // namespace mtl::control

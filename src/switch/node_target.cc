@@ -59,6 +59,7 @@ msg::PingResult ping_result(const EchoOutcome& outcome) {
 
 NodeTarget::NodeTarget(Parts parts)
     : parts_(std::move(parts)),
+      capture_({parts_.plan, parts_.host, parts_.clock, parts_.log}),
       echoes_(static_cast<std::uint16_t>(runtime::RandomStock().word())),
       claimed_(parts_.plan.ports.size(), false),
       started_(parts_.clock.now()),
@@ -606,6 +607,18 @@ void NodeTarget::ports_changed(const std::vector<PortId>& ports) {
     claimed_[port.value()] = false;
     rates_[port.value()] = parts_.plan.ports[port.value()].rate;
   }
+  capture_.ports_changed(ports);
+}
+
+control::CaptureId NodeTarget::capture(const msg::Capture& call, Fd memory,
+                                       control::Answer<msg::CaptureGrant> answer) {
+  for (const std::uint32_t number : call.ports()) {
+    if (const auto port = known_port(number); !port) {
+      answer(port.error());
+      return CaptureHost::kNone;
+    }
+  }
+  return capture_.start(call, std::move(memory), std::move(answer));
 }
 
 // --- slots ---

@@ -9,6 +9,7 @@
 #include "phy/dpdk/mbuf_pool.h"
 #include "runtime/clock.h"
 #include "switch/balance.h"
+#include "switch/capture_host.h"
 #include "switch/config/node_config.h"
 #include "switch/echo_book.h"
 #include "switch/log.h"
@@ -66,6 +67,9 @@ class NodeTarget final : public control::Target {
   void claim_slot(const mtlink::control::ClaimSlot& call,
                   control::Answer<control::SlotClaim> answer) override;
   void slot_released(PortId port) override;
+  control::CaptureId capture(const mtlink::control::Capture& call, Fd memory,
+                             control::Answer<mtlink::control::CaptureGrant> answer) override;
+  void capture_ended(control::CaptureId capture) override { capture_.end(capture); }
 
   /// Which share of the last interval a worker was busy.
   double busy(std::size_t worker) const { return load_.workers[worker]; }
@@ -111,6 +115,7 @@ class NodeTarget final : public control::Target {
   mtlink::control::SlotGrant grant(PortId port) const;
 
   Parts parts_;
+  CaptureHost capture_;
   EchoBook echoes_;
   std::vector<bool> claimed_;                           ///< by port
   std::vector<std::optional<phy::PacerConfig>> rates_;  ///< by port, as last set

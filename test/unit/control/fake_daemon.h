@@ -102,8 +102,12 @@ class FakeTarget : public Target {
   std::uint64_t node_calls = 0;
   Mailbox<mtlink::control::Request> calls;  ///< what came in, but get_node
   Mailbox<PortId> released;
+  mtlink::control::CaptureGrant capture_grant;
+  std::function<void(const mtlink::control::Capture&, Fd)> on_capture;
+  Mailbox<CaptureId> captures_ended;
   std::vector<Answer<mtlink::control::PingResult>> kept_pings;
   std::vector<Answer<SlotClaim>> kept_claims;
+  std::vector<Answer<mtlink::control::CaptureGrant>> kept_captures;
 
   void get_node(Answer<mtlink::control::NodeState> answer) override {
     ++node_calls;
@@ -174,6 +178,22 @@ class FakeTarget : public Target {
     answer(claim());
   }
   void slot_released(PortId port) override { released.put(port); }
+  CaptureId capture(const mtlink::control::Capture& call, Fd memory,
+                    Answer<mtlink::control::CaptureGrant> answer) override {
+    const CaptureId id = ++captures_;
+    note().mutable_capture()->CopyFrom(call);
+    if (keep_answers) {
+      kept_captures.push_back(std::move(answer));
+    } else if (!fail.empty()) {
+      answer(Error{fail});
+    } else {
+      if (on_capture) on_capture(call, std::move(memory));
+      answer(capture_grant);
+    }
+    tell();
+    return id;
+  }
+  void capture_ended(CaptureId capture) override { captures_ended.put(capture); }
 
   SlotClaim claim() { return {slot, grant, std::exchange(grant_fds, {})}; }
 
@@ -199,6 +219,7 @@ class FakeTarget : public Target {
   }
 
   mtlink::control::Request request_;
+  CaptureId captures_ = 0;
 };
 
 /// A FakeTarget served by a Server on a thread of its own.

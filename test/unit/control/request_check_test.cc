@@ -111,6 +111,53 @@ const Case kCases[] = {
      "watch.interval_ms is 49, it must be from 50 to 3600000"},
     {"slot of no node's id", [](Request& r) { r.mutable_claim_slot()->set_node(65535); },
      "claim_slot.node is 65535, it must be from 0 to 65534"},
+    {"a capture of all", [](Request& r) { r.mutable_capture(); }, nullptr},
+    {"a capture of some",
+     [](Request& r) {
+       auto& capture = *r.mutable_capture();
+       capture.add_ports(255);
+       capture.add_kinds("DATA");
+       capture.add_vcs(7);
+       capture.set_node(65534);
+       capture.set_snap(1);
+       capture.set_ring_kib(1 << 20);
+     },
+     nullptr},
+    {"capture of no kind", [](Request& r) { r.mutable_capture()->add_kinds("data"); },
+     "capture.kinds has \"data\", it may have DATA, STATUS, NACK, INIT, CLOSE"},
+    {"capture of no VC", [](Request& r) { r.mutable_capture()->add_vcs(8); },
+     "capture.vcs is 8, it must be from 0 to 7"},
+    {"capture of no port", [](Request& r) { r.mutable_capture()->add_ports(65535); },
+     "capture.ports is 65535, it must be from 0 to 65534"},
+    {"capture of no node", [](Request& r) { r.mutable_capture()->set_node(65535); },
+     "capture.node is 65535, it must be from 0 to 65534"},
+    {"capture of too much", [](Request& r) { r.mutable_capture()->set_snap(65537); },
+     "capture.snap is 65537, it must be from 1 to 65536"},
+    {"capture of a kind without VC by VC",
+     [](Request& r) {
+       r.mutable_capture()->add_kinds("DATA");
+       r.mutable_capture()->add_kinds("STATUS");
+       r.mutable_capture()->add_vcs(4);
+     },
+     "capture.kinds has DATA, STATUS, but DATA alone has a VC and a node: name no other kind, or "
+     "neither VC nor node"},
+    {"capture of a kind without node by node",
+     [](Request& r) {
+       r.mutable_capture()->add_kinds("INIT");
+       r.mutable_capture()->set_node(4);
+     },
+     "capture.kinds has INIT, but DATA alone has a VC and a node: name no other kind, or neither "
+     "VC "
+     "nor node"},
+    {"capture by an odd ring", [](Request& r) { r.mutable_capture()->set_ring_kib(1000); },
+     "capture.ring_kib is 1000, it must be a power of two from 256 to 1048576"},
+    {"capture by a small ring", [](Request& r) { r.mutable_capture()->set_ring_kib(128); },
+     "capture.ring_kib is 128, it must be from 256 to 1048576"},
+    {"capture of no direction",
+     [](Request& r) {
+       r.mutable_capture()->set_direction(static_cast<mtlink::control::Capture::Direction>(3));
+     },
+     "capture.direction is 3, which means nothing"},
     {"any slot", [](Request& r) { r.mutable_claim_slot(); }, nullptr},
     {"no call", [](Request&) {},
      "the request has no call that this mtswitchd knows: use an mtctl of its version"},

@@ -7,13 +7,18 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+#include <iterator>
 #include <random>
+#include <span>
 
 #include "base/byte_order.h"
 #include "control/client.h"
 #include "control/framing.h"
+#include "control/passed_fds.h"
 #include "control/socket_address.h"
 #include "fake_daemon.h"
 
@@ -352,6 +357,129 @@ TEST(ControlServer, ReleasesASlotGrantedToAConnectionThatIsGone) {
   EXPECT_EQ(0u, daemon.target.released.size());
   daemon.on_server([&] { daemon.target.kept_claims.front()(daemon.target.claim()); });
   EXPECT_EQ(PortId{7}, daemon.target.released.take());
+}
+
+Fd some_memory() {
+  return Fd(::memfd_create("test", MFD_CLOEXEC));
+}
+
+TEST(ControlServer, ACaptureLastsAsLongAsItsConnection) {
+  FakeDaemon daemon;
+  off_t size = 0;
+  daemon.on_server([&] {
+    daemon.target.capture_grant.set_node(5);
+    daemon.target.capture_grant.set_clock_ns(77);
+    daemon.target.on_capture = [&](const auto&, Fd memory) {
+      struct stat status {};
+      EXPECT_EQ(0, ::fstat(memory.get(), &status));
+      size = status.st_size;
+    };
+  });
+  {
+    auto client = connect(daemon);
+    mtlink::control::Capture call;
+    call.add_ports(3);
+    call.set_drops_only(true);
+    const Fd memory = some_memory();
+    ASSERT_EQ(0, ::ftruncate(memory.get(), 4711));
+    const auto grant = client.capture(call, memory);
+    ASSERT_TRUE(grant) << grant.error().message;
+    EXPECT_EQ(77, grant->clock_ns());
+    const auto asked = daemon.target.calls.take().capture();
+    EXPECT_EQ(4711, size) << "not the client's memory";
+    EXPECT_EQ(3u, asked.ports(0));
+    EXPECT_TRUE(asked.drops_only());
+    EXPECT_EQ(65536u, asked.snap());
+    EXPECT_EQ(16384u, asked.ring_kib());
+    EXPECT_EQ(0u, daemon.target.captures_ended.size());
+    EXPECT_FALSE(client.gone());
+  }
+  EXPECT_EQ(1u, daemon.target.captures_ended.take());
+  ASSERT_TRUE(daemon.eventually([&] { return daemon.server().connections() == 0; }));
+}
+
+TEST(ControlServer, ACaptureThatIsRefusedLeavesTheConnectionUsable) {
+  FakeDaemon daemon;
+  daemon.on_server([&] { daemon.target.fail = "is being captured already"; });
+  auto client = connect(daemon);
+  EXPECT_EQ("is being captured already", client.capture({}, some_memory()).error().message);
+  daemon.on_server([&] { daemon.target.fail.clear(); });
+  EXPECT_TRUE(works(client));
+  EXPECT_EQ(0u, daemon.target.captures_ended.size());
+}
+
+// Who gives up before the workers have answered, as one of them hangs, leaves nothing behind.
+TEST(ControlServer, ACaptureThatHasNotBegunEndsWithItsConnection) {
+  FakeDaemon daemon;
+  daemon.on_server([&] { daemon.target.keep_answers = true; });
+  {
+    auto client = connect(daemon);
+    EXPECT_FALSE(client.capture({}, some_memory(), std::chrono::milliseconds(1)));
+    daemon.target.calls.take();
+  }
+  EXPECT_EQ(1u, daemon.target.captures_ended.take());
+  daemon.on_server([&] { daemon.target.kept_captures.front()(mtlink::control::CaptureGrant{}); });
+  ASSERT_TRUE(daemon.eventually([&] { return daemon.server().connections() == 0; }));
+  EXPECT_EQ(0u, daemon.target.captures_ended.size());
+}
+
+TEST(ControlServer, CloseEndsACapture) {
+  FakeDaemon daemon;
+  auto client = connect(daemon);
+  ASSERT_TRUE(client.capture({}, some_memory()));
+  daemon.on_server([&] { daemon.server().close(); });
+  EXPECT_EQ(1u, daemon.target.captures_ended.take());
+  EXPECT_TRUE(client.gone());
+}
+
+// A capture comes with its memory, and no other request with anything.
+TEST(ControlServer, DescriptorsAreCounted) {
+  FakeDaemon daemon;
+  const auto error = [&](const Request& request, std::size_t count) {
+    RawConnection raw(daemon.path());
+    std::vector<Fd> fds;
+    for (std::size_t i = 0; i < count; ++i) fds.push_back(some_memory());
+    const auto bytes = frame(request, kMaxRequest);
+    EXPECT_EQ(static_cast<ssize_t>(bytes->size()), send_with_fds(raw.fd(), *bytes, fds));
+    EXPECT_EQ(0, ::shutdown(raw.fd(), SHUT_WR));
+    return only_answer(raw.read_to_end()).error();
+  };
+  Request capture;
+  capture.mutable_capture();
+  Request node;
+  node.mutable_get_node();
+  EXPECT_EQ("", error(node, 0));
+  EXPECT_THAT(error(capture, 0), HasSubstr("the request came with 0 descriptors instead of 1"));
+  EXPECT_THAT(error(capture, 2), HasSubstr("the request came with 2 descriptors instead of 1"));
+  EXPECT_THAT(error(node, 1), HasSubstr("the request came with 1 descriptors instead of 0"));
+  EXPECT_EQ(0u, daemon.target.calls.size());
+}
+
+// Descriptors that come byte by byte fill no table, and none stays open.
+TEST(ControlServer, DescriptorsThatNobodyWantsAreClosed) {
+  FakeDaemon daemon;
+  const auto open_fds = [] {
+    const std::filesystem::directory_iterator fds("/proc/self/fd");
+    return std::distance(begin(fds), end(fds));
+  };
+  const auto before = open_fds();
+  {
+    RawConnection raw(daemon.path());
+    Request request;
+    request.mutable_get_node();
+    const std::string bytes = *frame(request, kMaxRequest);
+    ASSERT_GT(bytes.size(), 5u);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      std::vector<Fd> fds;
+      fds.push_back(some_memory());
+      ASSERT_EQ(1, send_with_fds(raw.fd(), std::span<const char>(bytes).subspan(i, 1), fds));
+    }
+    ASSERT_EQ(0, ::shutdown(raw.fd(), SHUT_WR));
+    EXPECT_THAT(only_answer(raw.read_to_end()).error(),
+                HasSubstr("the request came with 3 descriptors instead of 0"));
+  }
+  ASSERT_TRUE(daemon.eventually([&] { return daemon.server().connections() == 0; }));
+  EXPECT_EQ(open_fds(), before);
 }
 
 // A slot that is no more: its holder hears of it, unless he holds another one.

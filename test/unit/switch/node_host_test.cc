@@ -13,7 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/byte_order.h"
+#include "capture/collector.h"
+#include "capture/segment.h"
+#include "capture/tap.h"
 #include "phy/local_port.h"
+#include "switch/capture_host.h"
+#include "test/unit/capture/make_segment.h"
 #include "test/unit/runtime/count_new.h"
 #include "test/unit/runtime/wire.h"
 #include "test/unit/switch/standing_still.h"
@@ -898,6 +904,99 @@ TEST_P(NodeHostMoves, NothingIsAllocatedOnTheWorkers) {
   fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(false); });
 }
 
+/// A capture of all ports by all workers, read now and then on this thread.
+class Captured {
+ public:
+  explicit Captured(SwitchAndEndpoints& fabric, std::size_t ports) : fabric_(fabric), last_(ports) {
+    Fd memory;
+    const std::size_t workers = fabric.host->workers();
+    segment_ = std::move(*capture::test::make_segment(workers, 1U << 22, memory));
+    for (std::size_t w = 0; w < workers; ++w) {
+      taps_.push_back(std::make_unique<capture::Tap>(*segment_, w, capture::Filter{}, ports));
+    }
+    for (std::uint16_t p = 0; p < ports; ++p) {
+      const auto interface = segment_->add_interface({"", "", PortId(p), {}, {}});
+      for (const auto& tap : taps_) tap->set_interface(PortId(p), *interface);
+    }
+    collector_ = std::make_unique<capture::Collector>(std::move(*capture::Segment::attach(memory)));
+    fabric.on_switch(
+        [this](ShardHost& host, Time) { host.set_tap(taps_[host.id().value()].get()); });
+  }
+  /// The workers let go of it.
+  void end() {
+    fabric_.on_switch([](ShardHost& host, Time) { host.set_tap(nullptr); });
+    read();
+    read();
+  }
+  /// Each port's frames are in its order: DATA that it took in have the numbers in a row (L13), and
+  /// so have those that it sends, the first time.
+  void read() {
+    const auto found = collector_->sweep([this](const capture::Captured& frame) {
+      ++frames;
+      Last& last = last_[frame.interface];
+      EXPECT_LE(last.at, frame.at);
+      last.at = frame.at;
+      if (frame.bytes[14] != std::byte{0x10}) return;  // version 1, DATA
+      const std::uint16_t seq = load16(frame.bytes.data() + 18);
+      const bool out = frame.direction == capture::Direction::kOut;
+      if (!out && frame.verdict.outcome != capture::Outcome::kAccepted) return;
+      if (out && frame.verdict.outcome != capture::Outcome::kSent) return;
+      std::uint16_t& next = out ? last.sent : last.taken;
+      EXPECT_EQ(seq, next) << (out ? "sent" : "taken") << " by port " << frame.interface;
+      next = static_cast<std::uint16_t>(seq + 1);
+      ++data;
+    });
+    EXPECT_TRUE(found);
+  }
+  std::uint64_t missed() const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < last_.size(); ++i) sum += collector_->missed(i);
+    return sum;
+  }
+
+  std::uint64_t frames = 0;
+  std::uint64_t data = 0;
+
+ private:
+  struct Last {
+    Time at{};
+    std::uint16_t sent = 0;
+    std::uint16_t taken = 0;
+  };
+  SwitchAndEndpoints& fabric_;
+  std::vector<Last> last_;  ///< by port
+  std::unique_ptr<capture::Segment> segment_;
+  std::vector<std::unique_ptr<capture::Tap>> taps_;
+  std::unique_ptr<capture::Collector> collector_;
+};
+
+// Frames come once, whole and in the order of their port, wherever it is; and workers that capture
+// allocate nothing, either.
+TEST_P(NodeHostMoves, PortsAreCapturedOnWhereverTheyMove) {
+  Captured captured(fabric, GetParam());
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(true); });
+  const std::uint64_t before = runtime::test::allocations_counted();
+  for (std::uint32_t turn = 0; moves < 300; ++turn) {
+    send_some();
+    captured.read();
+    if (!under_way) move_some(turn);
+  }
+  fabric.until([&] { return !under_way && all_arrived(); });
+  EXPECT_EQ(runtime::test::allocations_counted(), before);
+  fabric.on_switch([](ShardHost&, Time) { runtime::test::count_allocations_here(false); });
+  captured.end();
+  EXPECT_EQ(captured.missed(), 0u);
+  std::uint64_t all = 0;
+  for (const std::uint32_t n : sent) all += n;
+  EXPECT_EQ(captured.data, 2 * all);  // each came in at one port and left by another
+  const std::uint64_t frames = captured.frames;
+  send_some();
+  fabric.until([&] { return all_arrived(); });
+  captured.read();
+  captured.read();
+  EXPECT_EQ(captured.frames, frames);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, NodeHostMoves, testing::Values(2, 3));
 
 /// Three workers, of which one stands still at a step of its own: what the others may do then.
@@ -1151,6 +1250,160 @@ TEST(NodeHostMovesAtOnce, NoDispatchEndsWithPacketsThatWaitForThisThread) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, NodeHostOf, testing::Values(1u, 2u));
+
+/// The captures of that switch, as sessions of the control socket ask for them.
+class CapturesOfTheNode : public testing::Test, protected Moving {
+ protected:
+  CapturesOfTheNode() : Moving(Options{.shards = 3, .ports = 3}) {
+    plan.name = "sw9";
+    plan.node = fabric.host->node().config();
+    for (std::uint16_t p = 0; p < 3; ++p) {
+      PortPlan& port = plan.ports.emplace_back();
+      port.port = PortId(p);
+      port.name = "slot" + std::to_string(p);
+      port.device = SlotDevice{};
+    }
+  }
+
+  /// What became of a capture that was asked for.
+  struct Asked {
+    control::CaptureId id = 0;
+    Fd memory;
+    bool begun = false;
+    std::string refused;
+  };
+  std::unique_ptr<Asked> ask(const mtlink::control::Capture& request = {},
+                             std::size_t workers = 3) {
+    mtlink::control::Capture call = request;
+    call.set_ring_kib(1024);
+    call.set_snap(capture::kMaxSnap);
+    auto asked = std::make_unique<Asked>();
+    asked->memory = std::move(*capture::Segment::allocate(workers, 1U << 20));
+    asked->id =
+        captures.start(call, Fd(::dup(asked->memory.get())),
+                       [raw = asked.get()](const Result<mtlink::control::CaptureGrant>& grant) {
+                         raw->begun = static_cast<bool>(grant);
+                         if (!grant) raw->refused = grant.error().message;
+                       });
+    return asked;
+  }
+  /// Names of what a capture has.
+  static std::vector<std::string> interfaces(const Asked& asked) {
+    const auto segment = capture::Segment::attach(asked.memory);
+    EXPECT_TRUE(segment);
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < (*segment)->interfaces(); ++i) {
+      out.push_back((*segment)->interface(i).name);
+    }
+    return out;
+  }
+  void answered() {
+    fabric.on_switch([](ShardHost&, Time) {});
+  }
+
+  Plan plan;
+  runtime::Clock clock;
+  Log log{LogStyle::kText, LogLevel::kError};
+  CaptureHost captures{{plan, *fabric.host, clock, log}};
+};
+
+TEST_F(CapturesOfTheNode, OneAtATimeAndTheNextWhenAllHaveLetGo) {
+  const auto first = ask();
+  fabric.until([&] { return first->begun; });
+  EXPECT_EQ(interfaces(*first), (std::vector<std::string>{"slot0", "slot1", "slot2"}));
+  const auto second = ask();
+  EXPECT_NE(second->refused.find("sw9 is being captured already"), std::string::npos);
+  captures.end(second->id);  // of the first one that is no end
+  answered();
+  EXPECT_NE(ask()->refused, "");
+  captures.end(first->id);
+  // While it ends two wait: the first of them gets it.
+  const auto third = ask();
+  const auto fourth = ask();
+  fabric.until([&] { return third->begun; });
+  EXPECT_NE(fourth->refused, "");
+  EXPECT_FALSE(fourth->begun);
+  captures.end(third->id);
+  answered();
+}
+
+TEST_F(CapturesOfTheNode, WhoGoesWhileItWaitsIsNoMore) {
+  const auto first = ask();
+  fabric.until([&] { return first->begun; });
+  captures.end(first->id);
+  const auto second = ask();
+  captures.end(second->id);
+  const auto third = ask();
+  fabric.until([&] { return third->begun; });
+  EXPECT_FALSE(second->begun);
+  captures.end(third->id);
+  answered();
+}
+
+// A worker hangs, the client gives up, the worker goes on: nobody captures, and the next one may.
+TEST_F(CapturesOfTheNode, ACaptureThatCouldNotBeginEndsWithWhoAskedForIt) {
+  StandingStill third(*fabric.host, 2);
+  third.until_it_does();
+  const auto first = ask();
+  fabric.turns({0, 1});
+  EXPECT_FALSE(first->begun);
+  captures.end(first->id);
+  const auto second = ask();
+  fabric.turns({0, 1});
+  EXPECT_EQ(second->refused, "") << "it waits";
+  EXPECT_FALSE(second->begun);
+  third.go_on();
+  fabric.until([&] { return second->begun; });
+  EXPECT_FALSE(first->begun);
+  captures.end(second->id);
+  answered();
+}
+
+// Nothing stands still while the page tables of the rings are filled, least of all a port that
+// moves.
+TEST_F(CapturesOfTheNode, APortMovesWhileACaptureBegins) {
+  move({kPort0}, 1);
+  const auto capture = ask();
+  fabric.until([&] { return capture->begun && moves == 1; });
+  fabric.exchange(1, 2, 10);
+  captures.end(capture->id);
+  move({kPort0}, 2);
+  fabric.until([&] { return moves == 2; });
+  answered();
+  const auto next = ask();
+  fabric.until([&] { return next->begun; });
+  captures.end(next->id);
+  answered();
+}
+
+// A peer says how many workers there are; what does not fit is not used.
+TEST_F(CapturesOfTheNode, MemoryForOtherWorkersIsRefused) {
+  const auto capture = ask({}, 2);
+  EXPECT_NE(capture->refused.find("bytes instead of"), std::string::npos) << capture->refused;
+  const auto next = ask();
+  fabric.until([&] { return next->begun; });
+  captures.end(next->id);
+  answered();
+}
+
+// Who asks for a port by its number means that port, not another that gets the number by a reload.
+TEST_F(CapturesOfTheNode, APortIsCapturedAsLongAsItHasItsName) {
+  mtlink::control::Capture call;
+  call.add_ports(1);
+  const auto capture = ask(call);
+  fabric.until([&] { return capture->begun; });
+  EXPECT_EQ(interfaces(*capture), (std::vector<std::string>{"slot1"}));
+  plan.ports[1].name = "another";
+  captures.ports_changed({PortId(1)});
+  answered();
+  EXPECT_EQ(interfaces(*capture), (std::vector<std::string>{"slot1"}));
+  plan.ports[2].name = "slot1";
+  captures.ports_changed({PortId(2)});
+  answered();
+  EXPECT_EQ(interfaces(*capture), (std::vector<std::string>{"slot1", "slot1"}));
+  captures.end(capture->id);
+  answered();
+}
 
 }  // namespace
 }  // namespace mtl::switchd

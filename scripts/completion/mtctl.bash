@@ -26,9 +26,12 @@ _mtctl() {
       [[ ${#COMPREPLY[@]} -gt 0 ]] || mapfile -t COMPREPLY < <(compgen -f -- "$current")
       return
       ;;
+    -w | --write) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --direction) mapfile -t COMPREPLY < <(compgen -W 'in out' -- "$current"); return ;;
+    --kind) mapfile -t COMPREPLY < <(compgen -W 'DATA STATUS NACK INIT CLOSE' -- "$current"); return ;;
   esac
   case "${words[*]}" in
-    '') choices='show watch ping trace stats port impair rate workers routes reload --socket --json --version --help' ;;
+    '') choices='show watch ping trace stats port impair rate capture workers routes reload --socket --json --version --help' ;;
     show) choices='node ports links vcs routes trunks drops workers memory' ;;
     watch*) choices='--count' ;;
     ping*) choices='--count --interval --size --timeout --partition --entropy --hop-limit' ;;
@@ -40,6 +43,10 @@ _mtctl() {
       choices='--drop --corrupt-header --corrupt --duplicate --reorder --reorder-delay --delay --jitter --seed --clear'
       ;;
     rate*) choices='off --overhead' ;;
+    capture*)
+      choices="$(_mtctl_ports)
+        --write --overwrite --file-size --files --count --time --buffer --direction --kind --vc --node --drops --snap"
+      ;;
     workers) choices='balance measure' ;;
     'workers balance') choices='--dry-run' ;;
     'workers measure') choices='on off' ;;

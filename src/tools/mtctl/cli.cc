@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -10,6 +11,7 @@
 #include "base/ids.h"
 #include "control/file/message_file.h"
 #include "control/request_check.h"
+#include "tools/mtctl/capture.h"
 #include "tools/mtctl/commands.h"
 #include "tools/mtctl/quantity.h"
 #include "tools/mtctl/show.h"
@@ -44,6 +46,7 @@ struct Line {
   std::string file;
   mtlink::config::Impairment impairment;
   mtlink::config::Rate rate;  // bps 0: off
+  CaptureOptions capture;
 };
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& help, Line& line,
@@ -286,6 +289,100 @@ void add_workers(CLI::App& app, Line& line) {
       ->required();
 }
 
+/// Which frames.
+void add_capture_filters(CLI::App* sub, Line& line) {
+  auto& call = line.capture.call;
+  sub->add_option("PORT", line.capture.ports, "Numbers or names (default: all, also later ones)");
+  sub->add_option_function<std::string>(
+         "--direction",
+         [&call](const std::string& way) {
+           call.set_direction(way == "in" ? mtlink::control::Capture::IN
+                                          : mtlink::control::Capture::OUT);
+         },
+         "in or out (default: both)")
+      ->check(CLI::IsMember({"in", "out"}));
+  sub->add_option_function<std::vector<std::string>>(
+         "--kind",
+         [&call](const auto& kinds) {
+           for (const auto& kind : kinds) call.add_kinds(kind);
+         },
+         "DATA, STATUS, NACK, INIT, CLOSE, several by commas (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // what follows is a port
+      ->check(CLI::IsMember({"DATA", "STATUS", "NACK", "INIT", "CLOSE"}));
+  sub->add_option_function<std::vector<std::uint32_t>>(
+         "--vc",
+         [&call](const auto& vcs) {
+           for (const auto vc : vcs) call.add_vcs(vc);
+         },
+         "DATA on these VCs, 0 to 7, alone")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // what follows is a port
+      ->check(CLI::Range(0U, static_cast<unsigned>(kVcs) - 1));
+  add_number(sub, "--node", "DATA from or to this node alone", kMinNode, kMaxNode,
+             [&call](auto n) { call.set_node(n); });
+  sub->add_flag_callback(
+      "--drops", [&call] { call.set_drops_only(true); },
+      "What was dropped alone, at the port or by the node behind it");
+  add_number(sub, "--snap", "Bytes of each frame that are kept (default: all)", 1,
+             control::kMaxCaptureSnap, [&call](auto n) { call.set_snap(n); });
+}
+
+/// Into which files, and how long.
+void add_capture_files(CLI::App* sub, Line& line) {
+  CaptureOptions& options = line.capture;
+  sub->add_option("-w,--write", options.file, "File to write (pcapng); -: standard output")
+      ->required();
+  sub->add_flag("--overwrite", options.replace, "Replace files that are there");
+  const std::function<void(std::uint64_t)> set = [&options](auto bytes) {
+    options.file_bytes = bytes;
+  };
+  auto* size = add_quantity(sub, "--file-size",
+                            "Go on in a new file after so many bytes, like 10M: NAME_00001.pcapng, "
+                            "NAME_00002.pcapng, ...",
+                            "SIZE", parse_size, set);
+  sub->add_option("--files", options.files, "Keep only so many files, the newest (default: all)")
+      ->check(CLI::PositiveNumber)
+      ->needs(size);
+  sub->add_option("-c,--count", options.frames, "End after so many frames (default: never)")
+      ->check(CLI::PositiveNumber);
+  const std::function<void(std::chrono::microseconds)> end = [&options](auto time) {
+    if (time.count() == 0) throw CLI::ValidationError("--time must be more than nothing");
+    options.time = time;
+  };
+  add_quantity(sub, "--time", "End after so long, up to an hour (default: never)", "TIME",
+               parse_time, end);
+  const auto kib = [&options](std::uint32_t mib) {
+    options.call.set_ring_kib(std::bit_ceil(mib) * 1024);
+  };
+  add_number(sub, "--buffer",
+             "MiB of memory for each worker, rounded up to a power of two (default 16)", 1,
+             control::kMaxCaptureRingKib / 1024, kib);
+}
+
+void add_capture(CLI::App& app, Line& line) {
+  auto* sub =
+      add_command(app, "capture", "Capture frames of the node's ports, each with what became of it",
+                  line, [&line](Client& client, const Output& output) {
+                    return capture(client, line.capture, output);
+                  });
+  add_capture_filters(sub, line);
+  add_capture_files(sub, line);
+}
+
+/// Of options that do not go together; empty: they do.
+std::string capture_fault(const Line& line, bool terminal) {
+  if (line.capture.file != "-") return {};
+  if (line.capture.file_bytes != 0)
+    return "--file-size needs a file to write (-w), not standard output";
+  if (line.json) return "-j and -w - would both write to standard output";
+  if (terminal) {
+    return "standard output is a terminal: write to a file (-w), or to a program, as in mtctl "
+           "capture -w - | tshark -r -";
+  }
+  return {};
+}
+
 void add_reload(CLI::App& app, Line& line) {
   auto* sub = add_command(
       app, "reload", "Read the configuration file anew: add and remove ports, replace the routes",
@@ -353,7 +450,8 @@ int connect_and_run(const Line& line, const Invocation& invocation) {
   if (!path) return fail(invocation, path.error());
   auto client = Client::connect(*path);
   if (!client) return fail(invocation, client.error());
-  const Output output{invocation.out, line.json, invocation.terminal, invocation.colour};
+  const Output output{invocation.out, invocation.err, line.json, invocation.terminal,
+                      invocation.colour};
   const auto status = line.command(*client, output);
   if (!status) return fail(invocation, status.error());
   return end(invocation, *status);
@@ -381,12 +479,16 @@ int run(const Invocation& invocation) {
   add_workers(app, line);
   add_routes(app, line);
   add_reload(app, line);
+  add_capture(app, line);
   try {
     app.parse(std::vector<std::string>(invocation.arguments.rbegin(), invocation.arguments.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
     return end(invocation, app.exit(asked, invocation.out, invocation.err));
   } catch (const CLI::ParseError& error) {
     return usage(invocation, explain(app, error));
+  }
+  if (const std::string fault = capture_fault(line, invocation.terminal); !fault.empty()) {
+    return usage(invocation, fault);
   }
   return connect_and_run(line, invocation);
 }

@@ -13,6 +13,7 @@
 #include "control/file/json_object.h"
 #include "control/file/message_file.h"
 #include "tools/mtctl/books.h"
+#include "tools/mtctl/find_port.h"
 #include "tools/mtctl/interrupt.h"
 #include "tools/mtctl/json.h"
 #include "tools/mtctl/ping_report.h"
@@ -37,36 +38,8 @@ constexpr std::chrono::milliseconds kGrace = Client::kDefaultTimeout;
 constexpr std::chrono::milliseconds kReloadTime{60'000};
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
-Error wrong_answer() {
-  return Error{"mtswitchd answered something else than asked: is it of our version?"};
-}
-
 void print(const Output& output, const object& json) {
   output.out << boost::json::serialize(json) << '\n' << std::flush;
-}
-
-Result<NodeState> get_node(Client& client) {
-  Request request;
-  request.mutable_get_node();
-  auto response = client.call(request);
-  if (!response) return response.error();
-  if (!response->has_node()) return wrong_answer();
-  return std::move(*response->mutable_node());
-}
-
-/// Finds a port by number (digits only) or name.
-Result<std::uint32_t> find_port(Client& client, const std::string& wanted) {
-  const auto node = get_node(client);
-  if (!node) return node.error();
-  const bool number =
-      !wanted.empty() && wanted.find_first_not_of("0123456789") == std::string::npos;
-  std::vector<std::string> known;
-  for (const auto& port : node->ports()) {
-    if (number ? std::to_string(port.port()) == wanted : port.name() == wanted) return port.port();
-    known.push_back(port_label(port));
-  }
-  return Error{fmt::format("node {} has no port {}: it has {}", node->node(), wanted,
-                           fmt::join(known, ", "))};
 }
 
 /// A call that is answered by Done; `said` is printed then.

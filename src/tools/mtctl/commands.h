@@ -17,6 +17,7 @@ namespace mtl::tools {
 /// Where and how a command writes.
 struct Output {
   std::ostream& out;
+  std::ostream& err;      ///< what is told beside, for people
   bool json = false;      ///< -j: one JSON object per line
   bool terminal = false;  ///< out is a terminal: watch redraws in place
   bool colour = false;

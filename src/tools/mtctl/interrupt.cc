@@ -1,9 +1,10 @@
 #include "tools/mtctl/interrupt.h"
 
-#include <poll.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace mtl::tools {
 
@@ -17,18 +18,27 @@ Interrupt::Interrupt() {
 }
 
 Interrupt::~Interrupt() {
-  // The signal was the command's to take: unblocked, it would kill us before the exit status is
+  // The signals were the command's to take: unblocked, one would kill us before the exit status is
   // told.
-  if (signalfd_siginfo taken{}; wait({})) (void)!::read(fd_.get(), &taken, sizeof taken);
+  while (take()) {
+  }
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-bool Interrupt::wait(std::chrono::nanoseconds time) const {
+bool Interrupt::wait(std::chrono::nanoseconds time, std::span<pollfd> others) const {
   const auto left = std::max(time, std::chrono::nanoseconds(0));
   const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
   const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  pollfd entry{fd_.get(), POLLIN, 0};
-  return ::ppoll(&entry, 1, &limit, nullptr) > 0;
+  std::vector<pollfd> entries(others.begin(), others.end());
+  entries.push_back({fd_.get(), POLLIN, 0});
+  if (::ppoll(entries.data(), entries.size(), &limit, nullptr) <= 0) return false;
+  std::copy_n(entries.begin(), others.size(), others.begin());
+  return entries.back().revents != 0;
+}
+
+bool Interrupt::take() const {
+  signalfd_siginfo taken{};
+  return ::read(fd_.get(), &taken, sizeof taken) > 0;
 }
 
 }  // namespace mtl::tools

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <csignal>
+#include <span>
 
 #include "base/fd.h"
 
@@ -14,8 +17,11 @@ class Interrupt {
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
-  /// Waits for `time`; true at once when a signal has come.
-  bool wait(std::chrono::nanoseconds time) const;
+  /// Waits for `time`, or until one of `others` has something to tell, as poll() does, which fills
+  /// in what; true at once when a signal has come, which stays until it is taken.
+  bool wait(std::chrono::nanoseconds time, std::span<pollfd> others = {}) const;
+  /// Takes a signal that has come, so that the next one can be waited for; false: none has.
+  bool take() const;
 
  private:
   sigset_t before_{};

@@ -35,6 +35,15 @@ std::optional<std::uint64_t> scaled(std::string_view text, std::size_t decimals)
   return value;
 }
 
+/// A number with one of the units k, M, G, T behind it, or none; nullopt if it is none or not
+/// whole.
+std::optional<std::uint64_t> scaled_by_unit(std::string_view number) {
+  constexpr std::string_view kUnits = "kMGT";
+  const auto unit = number.empty() ? std::string_view::npos : kUnits.find(number.back());
+  if (unit != std::string_view::npos) number.remove_suffix(1);
+  return scaled(number, unit == std::string_view::npos ? 0 : 3 * (unit + 1));
+}
+
 }  // namespace
 
 Result<std::chrono::microseconds> parse_time(const std::string& text) {
@@ -76,23 +85,28 @@ Result<std::uint64_t> parse_bit_rate(const std::string& text) {
   };
   const std::string_view all = text;
   const auto slash = std::min(all.find('/'), all.size());
-  std::string_view number = all.substr(0, slash);
+  const std::string_view number = all.substr(0, slash);
   std::uint64_t divisor = 1;
   if (slash < all.size()) {
     const auto value = scaled(all.substr(slash + 1), 0);
     if (!value || *value == 0) return error("has no whole number behind the /");
     divisor = *value;
   }
-  constexpr std::string_view kUnits = "kMGT";
-  const auto unit = number.empty() ? std::string_view::npos : kUnits.find(number.back());
-  if (unit != std::string_view::npos) number.remove_suffix(1);
-  const std::size_t decimals = unit == std::string_view::npos ? 0 : 3 * (unit + 1);
-  const auto bits = scaled(number, decimals);
+  const auto bits = scaled_by_unit(number);
   if (!bits) return error("is no rate");
   if (*bits % divisor != 0) return error("leaves a rest");
   const std::uint64_t bps = *bits / divisor;
   if (bps < kMinRateBps || bps > kMaxRateBps) return error("is out of range");
   return bps;
+}
+
+Result<std::uint64_t> parse_size(const std::string& text) {
+  const auto bytes = scaled_by_unit(text);
+  if (!bytes || *bytes < 1'000 || *bytes > 1'000'000'000'000) {
+    return Error{fmt::format(
+        "\"{}\" is no size: give bytes like 1500000, 10M or 2.5G, from 1k to 1T", text)};
+  }
+  return *bytes;
 }
 
 }  // namespace mtl::tools

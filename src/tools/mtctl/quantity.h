@@ -22,4 +22,8 @@ Result<std::uint32_t> parse_percent(const std::string& text);
 /// over, is an error, never rounded. From kMinRateBps to kMaxRateBps after division.
 Result<std::uint64_t> parse_bit_rate(const std::string& text);
 
+/// Bytes, "1500000", "10M", "2.5G": k, M, G are powers of 1,000. From 1k to 1T; parts of a byte are
+/// an error.
+Result<std::uint64_t> parse_size(const std::string& text);
+
 }  // namespace mtl::tools

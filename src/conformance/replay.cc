@@ -18,10 +18,7 @@
 namespace mtl::conformance {
 namespace {
 
-/// Frames beyond the trace's that a port may send before a replay is given up: a core that never
-/// stops must not take the machine with it.
-constexpr std::size_t kFramesTooMany = 1000;
-/// Timers that may fire at one instant, likewise.
+/// Timers that may fire at one instant before a replay is given up.
 constexpr std::size_t kTimersAtOnce = 100'000;
 /// Memory for the buffers of a shard, bytes: what needs more is no trace to replay here.
 constexpr std::size_t kMaxPool = std::size_t{1} << 30;
@@ -73,7 +70,7 @@ std::uint64_t total(const DropCounts& drops) {
 /// A node in virtual time, its ports joined to a trace.
 class Bench {
  public:
-  Bench(const Trace& trace, std::size_t shards);
+  Bench(const Trace& trace, std::size_t shards, std::size_t frames_beyond);
   Outcome run();
 
  private:
@@ -189,6 +186,7 @@ class Bench {
   void fault(std::string what, std::optional<PortId> port = std::nullopt);
 
   const Trace& trace_;
+  const std::size_t frames_beyond_;
   Outcome outcome_;
   Time now_{};
   bool given_up_ = false;
@@ -209,10 +207,11 @@ class Bench {
   ShardId called_{};  ///< the shard that runs
 };
 
-Bench::Bench(const Trace& trace, std::size_t shards)
+Bench::Bench(const Trace& trace, std::size_t shards, std::size_t frames_beyond)
     : trace_(trace),
+      frames_beyond_(frames_beyond),
       bring_ups_(trace.ports.size()),
-      allowed_(trace.ports.size(), kFramesTooMany),
+      allowed_(trace.ports.size(), frames_beyond),
       node_(config_for(trace, shards)) {
   outcome_.sent.resize(trace.ports.size());
   for (const TraceFrame& frame : trace.frames) {
@@ -393,7 +392,7 @@ void Bench::pull() {
           sent.push_back({now_, std::move(bytes)});
         }
         if (sent.size() < allowed_[id.value()]) continue;
-        fault(fmt::format("sent {} frames more than the trace has; given up", kFramesTooMany), id);
+        fault(fmt::format("sent {} frames more than the trace has; given up", frames_beyond_), id);
         given_up_ = true;
       }
     }
@@ -504,7 +503,7 @@ void Bench::fault(std::string what, std::optional<PortId> port) {
 Outcome run(const Trace& trace, const ReplayOptions& options) {
   const std::size_t shards =
       std::clamp<std::size_t>(options.shards, 1, std::numeric_limits<std::uint8_t>::max());
-  return Bench(trace, shards).run();
+  return Bench(trace, shards, options.frames_beyond).run();
 }
 
 }  // namespace mtl::conformance

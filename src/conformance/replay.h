@@ -15,6 +15,9 @@ struct ReplayOptions {
   /// The node's ports are spread over so many shards, port i on shard i % shards; its own packets
   /// are submitted to the shards in turn. What is to be seen is the same for any number. 1 to 255.
   std::size_t shards = 1;
+  /// Frames beyond the trace's that a port may send before the run is given up: a core that never
+  /// stops must not take the machine with it.
+  std::size_t frames_beyond = 1000;
 };
 
 /// A frame that the device under test sent.

@@ -247,7 +247,6 @@ DropCounts read_drops(const JsonField& field, DropLayer layer) {
 }
 
 void read_counters(const JsonField& field, Trace& trace) {
-  trace.port_drops.resize(trace.ports.size());
   std::vector<std::string> known;
   for (std::size_t port = 0; port < trace.ports.size(); ++port)
     known.push_back(std::to_string(port));
@@ -263,7 +262,8 @@ void read_counters(const JsonField& field, Trace& trace) {
   }
 }
 
-void read_trace(const JsonField& root, Trace& trace) {
+/// What a scenario has too.
+void read_scenario(const JsonField& root, Trace& trace) {
   root.only({"about", "rules", "dut", "stimuli", "end", "delivered", "counters"});
   trace.about = root["about"].text();
   for (const JsonField& rule : root["rules"].elements()) trace.rules.push_back(rule.text());
@@ -271,6 +271,12 @@ void read_trace(const JsonField& root, Trace& trace) {
   read_dut(root["dut"], trace);
   if (trace.ports.empty()) return;  // already an error
   read_stimuli(root["stimuli"], trace);
+  trace.port_drops.resize(trace.ports.size());
+}
+
+void read_trace(const JsonField& root, Trace& trace) {
+  read_scenario(root, trace);
+  if (trace.ports.empty()) return;  // already an error
   read_delivered(root["delivered"], trace);
   read_counters(root["counters"], trace);
 }
@@ -306,33 +312,6 @@ Result<Sources> sources_of(const Trace& trace) {
   return sources;
 }
 
-/// Finds port and direction of every frame, and checks the times.
-Result<void> place_frames(std::vector<CapturedFrame> capture, const Sources& sources,
-                          Trace& trace) {
-  for (CapturedFrame& frame : capture) {
-    const std::size_t number = trace.frames.size() + 1;
-    if (frame.bytes.size() < link::kEthernetHeader) {
-      return Error{fmt::format("frame {}: has no whole Ethernet header", number)};
-    }
-    Mac mac;
-    std::memcpy(mac.data(), frame.bytes.data() + mac.size(), mac.size());
-    const auto source = sources.find(mac);
-    if (source == sources.end()) {
-      return Error{
-          fmt::format("frame {}: source {} is neither a port of the device under test nor in "
-                      "\"peer_mac\" or \"other_macs\" of one",
-                      number, to_text(mac))};
-    }
-    if (frame.at > trace.end) return Error{fmt::format("frame {}: is after \"end\"", number)};
-    if (!trace.frames.empty() && frame.at < trace.frames.back().at) {
-      return Error{fmt::format("frame {}: is before the frame before it", number)};
-    }
-    trace.frames.push_back(
-        {frame.at, std::move(frame.bytes), source->second.port, source->second.received, number});
-  }
-  return {};
-}
-
 }  // namespace
 
 const char* name(Stimulus::Do what) {
@@ -365,6 +344,45 @@ Sha256 digest(const std::vector<Delivery>& deliveries) {
   return sha256;
 }
 
+/// Finds port and direction of every frame, and checks the times.
+Result<void> place_frames(std::vector<CapturedFrame> capture, Trace& trace) {
+  const auto known = sources_of(trace);
+  if (!known) return known.error();
+  const Sources& sources = *known;
+  for (CapturedFrame& frame : capture) {
+    const std::size_t number = trace.frames.size() + 1;
+    if (frame.bytes.size() < link::kEthernetHeader) {
+      return Error{fmt::format("frame {}: has no whole Ethernet header", number)};
+    }
+    Mac mac;
+    std::memcpy(mac.data(), frame.bytes.data() + mac.size(), mac.size());
+    const auto source = sources.find(mac);
+    if (source == sources.end()) {
+      return Error{
+          fmt::format("frame {}: source {} is neither a port of the device under test nor in "
+                      "\"peer_mac\" or \"other_macs\" of one",
+                      number, to_text(mac))};
+    }
+    if (frame.at > trace.end) return Error{fmt::format("frame {}: is after \"end\"", number)};
+    if (!trace.frames.empty() && frame.at < trace.frames.back().at) {
+      return Error{fmt::format("frame {}: is before the frame before it", number)};
+    }
+    trace.frames.push_back(
+        {frame.at, std::move(frame.bytes), source->second.port, source->second.received, number});
+  }
+  return {};
+}
+
+Result<Trace> load_scenario(const std::filesystem::path& json) {
+  auto file = JsonFile::load(json, kMaxTraceText);
+  if (!file) return file.error();
+  Trace trace;
+  trace.name = json.stem().string();
+  read_scenario(JsonField{*file}, trace);
+  if (file->error()) return *file->error();
+  return trace;
+}
+
 Result<Trace> load_trace(const std::filesystem::path& json) {
   auto file = JsonFile::load(json, kMaxTraceText);
   if (!file) return file.error();
@@ -372,14 +390,15 @@ Result<Trace> load_trace(const std::filesystem::path& json) {
   trace.name = json.stem().string();
   read_trace(JsonField{*file}, trace);
   if (file->error()) return *file->error();
-
-  const auto sources = sources_of(trace);
-  if (!sources) return Error{fmt::format("{}: {}", json.string(), sources.error().message)};
+  // Of the JSON, and not of the capture, which is then not looked at.
+  if (const auto sources = sources_of(trace); !sources) {
+    return Error{fmt::format("{}: {}", json.string(), sources.error().message)};
+  }
   std::filesystem::path pcap = json;
   pcap.replace_extension(".pcap");
   auto capture = read_capture(pcap);
   if (!capture) return capture.error();
-  if (const auto placed = place_frames(std::move(*capture), *sources, trace); !placed) {
+  if (const auto placed = place_frames(std::move(*capture), trace); !placed) {
     return Error{fmt::format("{}: {}", pcap.string(), placed.error().message)};
   }
   return trace;

@@ -100,6 +100,14 @@ struct Trace {
 /// ones are errors; an Error names the file and the field (or the frame).
 Result<Trace> load_trace(const std::filesystem::path& json);
 
+/// Loads NAME.json alone, as a scenario: "delivered" and "counters" may be absent, and are not
+/// looked at.
+Result<Trace> load_scenario(const std::filesystem::path& json);
+
+/// Puts the frames of a capture into a trace that has none, by source MAC (C3). The Error names the
+/// frame: of another source, after the trace's end, or before the frame before it.
+Result<void> place_frames(std::vector<CapturedFrame> capture, Trace& trace);
+
 /// The traces of a folder, in order of name: every NAME.json beside a NAME.pcap. An Error if there
 /// is none, or if one of a pair is missing; what ends in vectors.json is not a trace.
 Result<std::vector<std::filesystem::path>> find_traces(const std::filesystem::path& folder);

@@ -10,12 +10,14 @@
 #include <string>
 
 #include "tools/mtreplay/judge.h"
+#include "tools/mtreplay/record.h"
 #include "tools/mtreplay/run.h"
 #include "tools/standard_streams.h"
 
 namespace {
 
 using mtl::tools::JudgeOptions;
+using mtl::tools::RecordOptions;
 using mtl::tools::ReportFormat;
 using mtl::tools::RunOptions;
 
@@ -42,6 +44,25 @@ CLI::App* add_run(CLI::App& app, RunOptions& options) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   return run;
+}
+
+CLI::App* add_record(CLI::App& app, RecordOptions& options) {
+  CLI::App* record = app.add_subcommand("record", "Make a trace from a scenario or a live link");
+  record
+      ->add_option("SCENARIO", options.scenario,
+                   "NAME.json of a trace, \"delivered\" and \"counters\" left out")
+      ->required();
+  CLI::Option* frames = record->add_option("--frames", options.frames,
+                                           "Capture of the frames that the device receives");
+  record
+      ->add_option("--live", options.live_capture,
+                   "Capture of a live link, both ways: frames, nonces, epochs and stimuli are its")
+      ->excludes(frames);
+  record->add_option("-o,--output", options.output, "NAME: NAME.json and NAME.pcap are written")
+      ->required();
+  record->add_flag("--digest", options.digest,
+                   "The digest of what is delivered, instead of the packets");
+  return record;
 }
 
 CLI::App* add_judge(CLI::App& app, JudgeOptions& options) {
@@ -79,6 +100,8 @@ int main(int argc, char** argv) {
   RunOptions run_options;
   JudgeOptions judge_options;
   add_run(app, run_options);
+  RecordOptions record_options;
+  const CLI::App* record = add_record(app, record_options);
   const CLI::App* judge = add_judge(app, judge_options);
   try {
     app.parse(argc, argv);
@@ -87,8 +110,9 @@ int main(int argc, char** argv) {
     return mtl::tools::end_program("mtreplay", status, mtl::tools::kUnusable);
   }
   try {
-    return judge->parsed() ? mtl::tools::judge_capture(judge_options, std::cout, std::cerr)
-                           : mtl::tools::run_traces(run_options, std::cout, std::cerr);
+    if (judge->parsed()) return mtl::tools::judge_capture(judge_options, std::cout, std::cerr);
+    if (record->parsed()) return mtl::tools::record_trace(record_options, std::cout, std::cerr);
+    return mtl::tools::run_traces(run_options, std::cout, std::cerr);
   } catch (const std::exception& error) {
     fmt::print(stderr, "mtreplay: {}\n", error.what());
     return mtl::tools::kUnusable;

@@ -24,12 +24,6 @@ namespace fs = std::filesystem;
 using conformance::printable;
 using conformance::Trace;
 
-/// NAME.json of NAME, NAME.json or NAME.pcap.
-fs::path json_of(fs::path path) {
-  const bool half = path.extension() == ".json" || path.extension() == ".pcap";
-  return half ? path.replace_extension(".json") : fs::path(path.string() + ".json");
-}
-
 fs::path resolved(const fs::path& path) {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(path, error);
@@ -86,7 +80,7 @@ TraceResult replay_one(const fs::path& path, const RunOptions& options) {
     return result;
   }
   result.rules = trace->rules;
-  const conformance::Outcome outcome = run(*trace, {options.shards});
+  const conformance::Outcome outcome = run(*trace, {.shards = options.shards});
   result.differences = compare(*trace, outcome);
   result.status = result.differences.empty() ? kConforms : kDiffers;
   if (result.status == kDiffers) result.message = report(*trace, result.differences);
@@ -132,6 +126,11 @@ void print_text(const std::vector<TraceResult>& results, const RunOptions& optio
 }
 
 }  // namespace
+
+fs::path json_of(fs::path path) {
+  const bool half = path.extension() == ".json" || path.extension() == ".pcap";
+  return half ? path.replace_extension(".json") : fs::path(path.string() + ".json");
+}
 
 Result<std::vector<fs::path>> expand_traces(const std::vector<std::string>& arguments) {
   std::vector<fs::path> all;

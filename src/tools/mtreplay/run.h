@@ -44,6 +44,9 @@ struct RunOptions {
 /// Error names the argument.
 Result<std::vector<std::filesystem::path>> expand_traces(const std::vector<std::string>& arguments);
 
+/// NAME.json of NAME, NAME.json or NAME.pcap.
+std::filesystem::path json_of(std::filesystem::path path);
+
 /// What `replay` makes of each trace, by `jobs` threads, in the order of `traces`. An exception
 /// makes its trace kUnusable, and no other one.
 std::vector<TraceResult> replay_each(

@@ -24,8 +24,10 @@ constexpr std::size_t kFewestSlots = 64;
 constexpr std::size_t kUnknownSlots = 2048;  // where the window is not known
 constexpr std::uint32_t kLost = 64;          // acks behind, in a row: it is we who are wrong
 constexpr Duration kClockSlack = milliseconds(1);
-// An echo is wrong by how long its side was stopped, or worked, between its clock's reading and the
-// frame's, and a host may stop it for any time: that befalls a few frames, a wrong echo all.
+// An echo is wrong by how long its side, or who captured, was stopped between its clock's reading
+// and the frame's. A host does that to a few frames, and for less than this; a wrong echo is wrong
+// always.
+constexpr Duration kLongestStop = std::chrono::seconds(1);
 constexpr std::uint32_t kAhead = 4;
 constexpr std::int64_t kClocksApart = 5000;  // two clocks of 100 ppm each: one part in so many
 
@@ -627,20 +629,23 @@ void Session::on_echo(std::size_t side, std::uint32_t t_echo) {
   if (sample >= Duration{0}) sums_[side].turn.add(sample);
   const Duration between = std::max(since, Duration{0}) + std::max(other.t_tx_apart, Duration{0});
   Way& way = ways_[side];
-  if (sample >= -(kClockSlack + between / kClocksApart)) {
+  const Duration ahead = -sample - (kClockSlack + between / kClocksApart);
+  if (ahead <= Duration{0}) {
     way.ahead = 0;
     return;
   }
-  // What one STATUS came to is echoed until the next one comes.
-  if (way.ahead != 0 && way.ahead_of == other.t_tx_at) return;
-  way.ahead_of = other.t_tx_at;
-  if (++way.ahead < kAhead) return;
+  if (ahead <= kLongestStop) {
+    // What one STATUS came to is echoed until the next one comes.
+    if (way.ahead != 0 && way.ahead_of == other.t_tx_at) return;
+    way.ahead_of = other.t_tx_at;
+    if (++way.ahead < kAhead) return;
+  }
   way.ahead = 0;
   unless_missed(side, "L19", [&] {
-    return fmt::format(
-        "echoes a time that the other side's clock reaches in {} ns, the {}th echo in a row of its "
-        "future",
-        -sample.count(), kAhead);
+    return fmt::format("echoes a time that the other side's clock reaches in {} ns{}",
+                       -sample.count(),
+                       ahead > kLongestStop ? ", longer than a host stops anybody"
+                                            : ", as its echoes of the STATUS before did");
   });
 }
 

@@ -310,6 +310,35 @@ TEST(JudgeSession, L19_EchoOfTheFuture) {
   EXPECT_EQ(s.found(), (Rules{"A L19?"}));
 }
 
+// Nobody is stopped for longer than a second: once is enough.
+TEST(JudgeSession, L19_AnEchoOfTheFarFuture) {
+  const auto echo = [](std::uint32_t t_echo) {
+    Script s;
+    s.up();
+    s.status(kB, {.t_tx = 1000});
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = t_echo});
+    return s.found();
+  };
+  EXPECT_EQ(echo(1'000'900'000), Rules{});
+  EXPECT_EQ(echo(1'001'100'000), (Rules{"A L19?"}));
+}
+
+// A core that counts the time that a STATUS waited twice, where that is 2 ms.
+TEST(JudgeSession, L19_AnEchoWithItsWaitCountedTwice) {
+  Script s;
+  s.up();
+  std::uint32_t t_tx = 1000;
+  constexpr std::uint32_t kWait = 2'000'000;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(s.found(), Rules{});
+    s.status(kB, {.t_tx = t_tx});
+    s.wait(Duration(kWait));
+    s.status(kA, {.flags = link::kFlagEcho, .t_echo = t_tx + 2 * kWait});
+    t_tx += kWait + 2'000;
+  }
+  EXPECT_EQ(s.found(), (Rules{"A L19?"}));
+}
+
 // A side that its host stopped between its clock's reading and the frame's: now and then, and told
 // again and again until the next STATUS comes.
 TEST(JudgeSession, L19_EchoesOfTheFutureNowAndThenAreTheHosts) {

@@ -205,6 +205,30 @@ TEST(Capture, DropsOnlyForgetsTheOthers) {
                                       "drop: not_sent"}));
 }
 
+// What nobody wants need not be compared with counters either.
+TEST(Capture, TheTapTellsWhatIsNotWantedHoweverItEnds) {
+  Filter filter;
+  filter.out = false;
+  filter.node = NodeId{9};
+  Capture capture(1, filter);
+  Tap& tap = *capture.taps[0];
+  EXPECT_TRUE(tap.wants(Direction::kIn));
+  EXPECT_FALSE(tap.wants(Direction::kOut));
+  auto frame = numbered(1, 100);
+  store16(frame.data() + 12, kType);
+  frame[14] = std::byte{0x10};  // DATA
+  store16(frame.data() + 34, 9);
+  EXPECT_TRUE(tap.take(frame, kType));
+  store16(frame.data() + 34, 8);
+  store16(frame.data() + 36, 8);
+  EXPECT_FALSE(tap.take(frame, kType));
+  tap.told(kInterface, Time{Duration{1}}, {});
+  EXPECT_TRUE(capture.all().empty());
+  filter.in = false;
+  Capture none(1, filter);
+  EXPECT_FALSE(none.taps[0]->take(frame, kType));
+}
+
 TEST(Capture, AKeptFrameMayBeOvertaken) {
   Capture capture(1);
   capture.taps[0]->keep(numbered(1, 100));

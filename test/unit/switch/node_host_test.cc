@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -1272,13 +1275,13 @@ class CapturesOfTheNode : public testing::Test, protected Moving {
     bool begun = false;
     std::string refused;
   };
-  std::unique_ptr<Asked> ask(const mtlink::control::Capture& request = {},
-                             std::size_t workers = 3) {
+  std::unique_ptr<Asked> ask(const mtlink::control::Capture& request = {}, std::size_t workers = 3,
+                             std::uint32_t ring_kib = 1024) {
     mtlink::control::Capture call = request;
-    call.set_ring_kib(1024);
+    call.set_ring_kib(ring_kib);
     call.set_snap(capture::kMaxSnap);
     auto asked = std::make_unique<Asked>();
-    asked->memory = std::move(*capture::Segment::allocate(workers, 1U << 20));
+    asked->memory = std::move(*capture::Segment::allocate(workers, std::uint64_t{ring_kib} * 1024));
     asked->id =
         captures.start(call, Fd(::dup(asked->memory.get())),
                        [raw = asked.get()](const Result<mtlink::control::CaptureGrant>& grant) {
@@ -1373,6 +1376,39 @@ TEST_F(CapturesOfTheNode, APortMovesWhileACaptureBegins) {
   const auto next = ask();
   fabric.until([&] { return next->begun; });
   captures.end(next->id);
+  answered();
+}
+
+/// Bytes of memory that captures share for which this process has page tables.
+std::uint64_t mapped_of_captures() {
+  std::ifstream maps("/proc/self/smaps");
+  bool of_capture = false;
+  std::uint64_t kib = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string first;
+    std::uint64_t number = 0;
+    words >> first;
+    if (first.back() != ':') of_capture = line.find("mtlink-capture") != std::string::npos;
+    if (of_capture && first == "Rss:" && words >> number) kib += number;
+  }
+  return kib * 1024;
+}
+
+// Of all that memory one part at a time, between which the workers have their turn, and with them
+// whatever waits for them.
+TEST_F(CapturesOfTheNode, PageTablesAreFilledAPartForEachRoundOfTheWorkers) {
+  const auto capture = ask({}, 3, 16 * 1024);
+  StandingStill third(*fabric.host, 2);  // once it has answered for the first part
+  third.until_it_does();
+  fabric.turns({0, 1});
+  EXPECT_FALSE(capture->begun);
+  EXPECT_GT(mapped_of_captures(), 0u);
+  EXPECT_LE(mapped_of_captures(), 2 * capture::Segment::kPopulated) << "of 48 MiB";
+  third.go_on();
+  fabric.until([&] { return capture->begun; });
+  EXPECT_GT(mapped_of_captures(), 3u * 16 * 1024 * 1024);
+  captures.end(capture->id);
   answered();
 }
 

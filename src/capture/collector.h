@@ -40,7 +40,7 @@ class Collector {
   /// memory was written wrong; what was found before was given, and nothing more can be read.
   template <class Sink>
   Result<std::uint64_t> sweep(Sink&& on) {
-    const auto found = gather();
+    auto found = gather();
     const std::size_t ripe = sort();
     const std::size_t given = found ? ripe : held_.size();  // what comes before them, nobody tells
     for (std::size_t i = 0; i < given; ++i) on(frame(held_[i]));

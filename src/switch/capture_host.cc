@@ -165,6 +165,7 @@ void CaptureHost::end(control::CaptureId capture) {
 void CaptureHost::ports_changed(const std::vector<PortId>& ports) {
   if (run_ == nullptr || ending_ || run_->taps.empty()) return;
   std::vector<std::pair<PortId, std::uint16_t>> changes;
+  changes.reserve(ports.size());
   for (const PortId port : ports) {
     changes.emplace_back(port, interface_of(*run_, parts_.plan.ports[port.value()]));
   }

@@ -151,7 +151,7 @@ bool Run::wait_for_output(int output) {
 
 Result<std::uint64_t> Run::sweep() {
   std::optional<Error> fault;
-  const auto found = collector_.sweep([&](const capture::Captured& frame) {
+  auto found = collector_.sweep([&](const capture::Captured& frame) {
     if (full() || fault) return;
     if (auto written = files_->write(frame, frame.at + to_unix_, collector_); !written) {
       fault = written.error();

@@ -161,7 +161,9 @@ Result<Fd> Segment::allocate(std::size_t rings, std::uint64_t ring_bytes) {
       ::fcntl(memory.get(), F_ADD_SEALS, kNeededSeals | F_SEAL_SEAL) != 0 ||
       ::fallocate(memory.get(), 0, 0, size) != 0) {
     return system_error("no memory of " + std::to_string(size) + " bytes",
-                        "ask for smaller rings (--buffer)");
+                        errno == EFBIG
+                            ? "raise the limit of a file's size (ulimit -f), which counts here"
+                            : "ask for smaller rings (--buffer)");
   }
   return memory;
 }

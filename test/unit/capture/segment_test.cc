@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "make_segment.h"
@@ -79,6 +81,19 @@ TEST(CaptureSegment, SizesThatCannotBeAreRefused) {
 }
 
 // Nobody can cut the memory under the workers.
+TEST(CaptureSegment, ALimitOfFilesIsNamed) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little{4096, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const auto made = Segment::allocate(1, Segment::kMinRing);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("ulimit -f"), std::string::npos) << made.error().message;
+}
+
 TEST(CaptureSegment, NobodyCanChangeItsSize) {
   Fd fd;
   const auto ours = test::make_segment(1, Segment::kMinRing, fd);

@@ -13,7 +13,6 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,8 +20,8 @@
 #include "../fake_daemon.h"
 #include "capture/tap.h"
 #include "conformance/capture_reader.h"
+#include "ran.h"
 #include "sample_node.h"
-#include "tools/mtctl/cli.h"
 #include "tools/mtctl/quantity.h"
 
 namespace mtl::tools {
@@ -33,12 +32,6 @@ using conformance::CaptureReader;
 using conformance::CaptureRecord;
 using control::FakeDaemon;
 using ::testing::HasSubstr;
-
-struct Ran {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
 
 class MtctlCapture : public ::testing::Test {
  protected:
@@ -83,17 +76,7 @@ class MtctlCapture : public ::testing::Test {
   }
   Ran run_it(std::vector<std::string> arguments, bool terminal = false) {
     arguments.insert(arguments.begin(), {"-s", daemon_.path(), "capture"});
-    std::ostringstream out;
-    std::ostringstream err;
-    Ran ran;
-    ran.status = run({.arguments = std::move(arguments),
-                      .out = out,
-                      .err = err,
-                      .terminal = terminal,
-                      .colour = false});
-    ran.out = out.str();
-    ran.err = err.str();
-    return ran;
+    return mtctl(std::move(arguments), terminal);
   }
   std::string path(const std::string& name) const { return folder_ / name; }
   std::vector<std::string> names() const {

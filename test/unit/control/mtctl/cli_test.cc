@@ -6,10 +6,10 @@
 
 #include <csignal>
 #include <fstream>
-#include <sstream>
 
 #include "../fake_daemon.h"
 #include "control/socket_path.h"
+#include "ran.h"
 #include "sample_node.h"
 #include "tools/mtctl/quantity.h"
 #include "tools/mtctl/socket_choice.h"
@@ -22,26 +22,6 @@ using control::ScratchDirectory;
 using mtlink::control::PingResult;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Ran {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
-
-Ran mtctl(std::vector<std::string> arguments, bool terminal = false) {
-  std::ostringstream out;
-  std::ostringstream err;
-  Ran ran;
-  ran.status = run({.arguments = std::move(arguments),
-                    .out = out,
-                    .err = err,
-                    .terminal = terminal,
-                    .colour = terminal});
-  ran.out = out.str();
-  ran.err = err.str();
-  return ran;
-}
 
 /// mtctl against a daemon that has the sample node.
 class Mtctl : public ::testing::Test {

@@ -136,8 +136,9 @@ class TrunkModel final : public LaneQueues {
 
 /// Rules: N7 N9
 void orderly(Spread spread) {
-  std::size_t handed_back = 0, moves = 0, forced = 0;
+  std::size_t cases = 0, handed_back = 0, moves = 0, forced = 0;
   EXPECT_TRUE(rc::check([&] {
+    ++cases;
     const auto lanes = *rc::gen::inRange<std::size_t>(2, 6);
     TrunkModel model(lanes, spread);
     // Few flows and many more steps than lanes, so that much is under way when a lane goes.
@@ -162,10 +163,10 @@ void orderly(Spread spread) {
     moves += model.trunk().moves();
     forced += model.trunk().forced_moves();
   }));
-  // That it happened at all: else the property shows nothing.
-  EXPECT_GT(handed_back, 1000u);
-  EXPECT_GT(forced, 100u);
-  EXPECT_GT(moves, forced + 100);
+  // That it happened at all, however many cases were asked for: else the property shows nothing.
+  EXPECT_GT(handed_back, 10 * cases);
+  EXPECT_GT(forced, cases);
+  EXPECT_GT(moves, forced + cases);
 }
 
 TEST(TrunkProperty, FlowSpreadKeepsOrderAndLosesNothing) {

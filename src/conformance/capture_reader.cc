@@ -71,16 +71,20 @@ Time time_of(std::uint64_t units, const CaptureInterface& interface) {
 
 }  // namespace
 
-CaptureReader::CaptureReader(std::string path, Fd file)
-    : path_(std::move(path)), file_(std::move(file)), buffer_(kBufferBytes) {}
+CaptureReader::CaptureReader(std::string path, Fd file, Wait wait)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      wait_(std::move(wait)),
+      buffer_(kBufferBytes) {}
 
-Result<CaptureReader> CaptureReader::open(const std::filesystem::path& path) {
+Result<CaptureReader> CaptureReader::open(const std::filesystem::path& path, Wait wait) {
   const bool standard = path == "-";
   Fd file{standard ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file) {
     return Error{fmt::format("{}: cannot be opened: {}", path.string(), std::strerror(errno))};
   }
-  CaptureReader reader(standard ? "standard input" : path.string(), std::move(file));
+  CaptureReader reader(standard ? "standard input" : path.string(), std::move(file),
+                       std::move(wait));
   if (const auto error = reader.read_header()) return *error;
   return reader;
 }
@@ -112,6 +116,7 @@ std::size_t CaptureReader::fill(std::size_t bytes) {
   begin_ = 0;
   if (buffer_.size() < bytes) buffer_.resize(bytes);
   while (end_ < bytes) {
+    if (wait_ && !wait_(file_.get())) break;
     const auto n = ::read(file_.get(), buffer_.data() + end_, buffer_.size() - end_);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) read_error_ = errno;

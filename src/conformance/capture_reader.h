@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,8 +48,12 @@ struct CaptureRecord {
 
 class CaptureReader {
  public:
-  /// Opens `path`, "-" being standard input. An Error names the file and what it is instead.
-  static Result<CaptureReader> open(const std::filesystem::path& path);
+  /// Waits until there is something to be read; false: nothing more is to be, as if the file ended.
+  using Wait = std::function<bool(int file)>;
+
+  /// Opens `path`, "-" being standard input. `wait`, if any, is called before each read. An Error
+  /// names the file and what it is instead.
+  static Result<CaptureReader> open(const std::filesystem::path& path, Wait wait = {});
 
   /// The next record; false at the end. An Error (file, offset, what, remedy) for what is damaged;
   /// after one nothing more can be read.
@@ -60,7 +65,7 @@ class CaptureReader {
   bool cut_off() const { return cut_off_; }
 
  private:
-  CaptureReader(std::string path, Fd file);
+  CaptureReader(std::string path, Fd file, Wait wait);
 
   std::size_t fill(std::size_t bytes);
   bool take(std::size_t bytes, std::span<const std::byte>& out);
@@ -88,6 +93,7 @@ class CaptureReader {
 
   std::string path_;
   Fd file_;
+  Wait wait_;
   int read_error_ = 0;             ///< errno of the read that failed
   std::vector<std::byte> buffer_;  ///< of kBufferBytes, or of the longest record that came
   std::size_t begin_ = 0;          ///< of what is read and not taken

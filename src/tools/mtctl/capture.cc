@@ -14,9 +14,9 @@
 
 #include "capture/collector.h"
 #include "control/request_check.h"
+#include "tools/interrupt.h"
 #include "tools/mtctl/capture_files.h"
 #include "tools/mtctl/find_port.h"
-#include "tools/mtctl/interrupt.h"
 
 namespace mtl::tools {
 namespace {

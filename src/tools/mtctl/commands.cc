@@ -12,9 +12,9 @@
 
 #include "control/file/json_object.h"
 #include "control/file/message_file.h"
+#include "tools/interrupt.h"
 #include "tools/mtctl/books.h"
 #include "tools/mtctl/find_port.h"
-#include "tools/mtctl/interrupt.h"
 #include "tools/mtctl/json.h"
 #include "tools/mtctl/ping_report.h"
 #include "tools/mtctl/rates.h"

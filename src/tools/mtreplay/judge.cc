@@ -1,8 +1,10 @@
 #include "tools/mtreplay/judge.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +14,7 @@
 #include "conformance/hex.h"
 #include "conformance/judge/judge.h"
 #include "conformance/time_sorter.h"
+#include "tools/interrupt.h"
 #include "tools/mtreplay/judge_report.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/run.h"
@@ -70,6 +73,33 @@ Result<std::set<Mac>> parse_macs(const std::vector<std::string>& texts) {
   }
   return macs;
 }
+
+/// What is read while it is written, as by tcpdump. Ctrl-C ends both programs, and what was read is
+/// to be judged: the writer has kGrace to write what it holds; a second signal ends that.
+class StandardInput {
+ public:
+  /// False: no more is to be read.
+  bool wait(int file) {
+    for (;;) {
+      const auto now = steady_clock::now();
+      if (limit_ && now >= *limit_) return false;
+      pollfd readable{file, POLLIN, 0};
+      const auto time = limit_ ? *limit_ - now : kAtATime;
+      const bool signal = interrupt_.wait(time, {&readable, 1}) && interrupt_.take();
+      if (signal && limit_) return false;
+      if (signal) limit_ = steady_clock::now() + kGrace;
+      if (readable.revents != 0) return true;
+    }
+  }
+
+ private:
+  using steady_clock = std::chrono::steady_clock;
+  static constexpr steady_clock::duration kGrace = std::chrono::seconds(2);
+  static constexpr steady_clock::duration kAtATime = std::chrono::hours(1);
+
+  Interrupt interrupt_;
+  std::optional<steady_clock::time_point> limit_;
+};
 
 struct Fed {
   std::uint64_t not_ethernet = 0;    ///< frames of interfaces that are none
@@ -220,7 +250,13 @@ int judge_capture(const JudgeOptions& options, std::ostream& out, std::ostream& 
   const auto only = parse_macs(options.only);
   if (!only) return fail(only.error().message);
   if (const auto fault = output_fault(options.output, {options.capture})) return fail(*fault);
-  auto reader = CaptureReader::open(options.capture);
+  std::optional<StandardInput> input;
+  CaptureReader::Wait wait;
+  if (options.capture == "-") {
+    input.emplace();
+    wait = [&](int file) { return input->wait(file); };
+  }
+  auto reader = CaptureReader::open(options.capture, std::move(wait));
   if (!reader) return fail(reader.error().message);
   Findings findings(options, *only);
   Judge& judge = findings.judge;

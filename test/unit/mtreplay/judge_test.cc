@@ -4,17 +4,25 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <thread>
 
+#include "base/fd.h"
 #include "conformance/pcap_file.h"
 #include "tools/mtreplay/run.h"
 
@@ -286,6 +294,87 @@ TEST_F(JudgeCommand, ASideAskedForOfWhichNothingCouldBeJudged) {
   EXPECT_EQ(judge(options), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr(std::string("--only ") + kDevice));
   EXPECT_THAT(err_.str(), HasSubstr("wrong header CRC (L1)"));
+}
+
+/// Standard input for as long as it lives: what is written into a pipe.
+class PipedInput {
+ public:
+  PipedInput() : before_(::dup(STDIN_FILENO)) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    ::dup2(ends[0], STDIN_FILENO);
+    ::close(ends[0]);
+    writer_.reset(ends[1]);
+  }
+  ~PipedInput() { ::dup2(before_.get(), STDIN_FILENO); }
+  PipedInput(const PipedInput&) = delete;
+  PipedInput& operator=(const PipedInput&) = delete;
+
+  void write(std::string_view text) {
+    EXPECT_EQ(::write(writer_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  /// What was written has been read.
+  void wait_read() const {
+    for (int left = 1; left != 0;) {
+      ASSERT_EQ(::ioctl(writer_.get(), FIONREAD, &left), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  void end() { writer_.reset(); }
+
+ private:
+  const Fd before_;
+  Fd writer_;
+};
+
+/// Does something while the capture is judged, in a thread that takes no signals.
+template <class Work>
+std::thread meanwhile(Work work) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread thread(work);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// As tcpdump does it: Ctrl-C is for both, and tcpdump then writes what it holds.
+TEST_F(JudgeCommand, OfStandardInputASignalEndsTheCaptureAndNotTheReport) {
+  const std::string all = bytes_of(kTraces / "loss_one.pcap");
+  judge(kTraces / "loss_one.pcap");
+  const std::string whole = out_.str();
+  PipedInput input;
+  std::thread writer = meanwhile([&] {
+    input.write(all.substr(0, all.size() / 2));
+    input.wait_read();
+    ::kill(::getpid(), SIGINT);
+    input.write(all.substr(all.size() / 2));
+    input.end();
+  });
+  EXPECT_EQ(judge("-"), kConforms) << err_.str();
+  writer.join();
+  EXPECT_EQ(out_.str(), whole);
+}
+
+TEST_F(JudgeCommand, ASecondSignalEndsItThoughTheWriterStays) {
+  const std::string all = bytes_of(kTraces / "loss_one.pcap");
+  PipedInput input;
+  std::thread writer = meanwhile([&] {
+    input.write(all.substr(0, all.size() - 1));
+    input.wait_read();
+    ::kill(::getpid(), SIGINT);
+    ::kill(::getpid(), SIGTERM);
+  });
+  EXPECT_EQ(judge("-"), kConforms) << err_.str();
+  writer.join();
+  EXPECT_THAT(out_.str(), HasSubstr("0 findings told"));
+  EXPECT_THAT(out_.str(), HasSubstr("the capture ends within a frame"));
 }
 
 TEST_F(JudgeCommand, ACaptureThatEndsWithinAFrameIsJudgedAsFarAsItGoes) {

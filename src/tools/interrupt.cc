@@ -1,4 +1,4 @@
-#include "tools/mtctl/interrupt.h"
+#include "tools/interrupt.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>

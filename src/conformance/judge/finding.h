@@ -74,12 +74,17 @@ class Reporter {
     }
   }
 
-  /// Tells what was kept, or forgets it if the capture has shown itself to be `incomplete`.
+  /// Tells what was kept, or forgets it, its count too, if the capture has shown itself to be
+  /// `incomplete`.
   void finish(bool incomplete) {
-    if (!incomplete) {
-      for (const Finding& finding : kept_) sink_.found(finding);
+    for (const Finding& finding : kept_) {
+      if (!incomplete) sink_.found(finding);
     }
     kept_.clear();
+    if (!incomplete || complete_) return;
+    for (auto& counts : counts_) {
+      std::erase_if(counts, [](const RuleCount& c) { return c.grade == Grade::kUnlessMissed; });
+    }
   }
 
   /// How often a side has surely done wrong so far.

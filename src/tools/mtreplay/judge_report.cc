@@ -136,6 +136,18 @@ std::string counts_text(const std::vector<RuleCount>& counts, bool complete) {
   return text;
 }
 
+/// Why a side may never have been seen to send, and what to do.
+std::string one_way_text(const SideSummary& side) {
+  return fmt::format(
+      "  This capture shows one direction only, nothing that {} sent: so little can be\n"
+      "  judged. Unless that side is silent: a program that sends past the kernel (DPDK, "
+      "AF_PACKET,\n"
+      "  AF_XDP) is not seen to send at its own interface. Capture between the sides, at both "
+      "ends,\n"
+      "  or by `mtctl capture` (docs/mtreplay.md, Where to capture).\n",
+      mac_text(side.mac));
+}
+
 void link_text(std::string& text, const JudgeReport& report, std::size_t index) {
   const LinkView& link = report.judge.links()[index];
   const auto& sides = link.judge->sides();
@@ -147,6 +159,9 @@ void link_text(std::string& text, const JudgeReport& report, std::size_t index) 
         link.taps[side].seen()
             ? fmt::format(", interface {}", interface_text(report, link.taps[side].interface))
             : std::string(", never seen to send"));
+  }
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!link.taps[side].seen()) text += one_way_text(sides[side]);
   }
   row(text, "", "side 0", "side 1");
   count_rows(text, sides);

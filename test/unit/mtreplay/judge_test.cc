@@ -23,7 +23,9 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "conformance/hex.h"
 #include "conformance/pcap_file.h"
+#include "conformance/trace.h"
 #include "tools/mtreplay/run.h"
 
 namespace mtl::tools {
@@ -294,6 +296,40 @@ TEST_F(JudgeCommand, ASideAskedForOfWhichNothingCouldBeJudged) {
   EXPECT_EQ(judge(options), kUnusable);
   EXPECT_THAT(err_.str(), HasSubstr(std::string("--only ") + kDevice));
   EXPECT_THAT(err_.str(), HasSubstr("wrong header CRC (L1)"));
+}
+
+/// The frames of a reference trace that one side sent.
+fs::path one_way(const std::string& name, const std::string& side, const fs::path& folder) {
+  auto frames = conformance::read_capture(kTraces / (name + ".pcap"));
+  EXPECT_TRUE(frames);
+  const auto mac = conformance::mac_from_text(side);
+  std::erase_if(*frames, [&](const conformance::CapturedFrame& frame) {
+    return !std::equal(mac->begin(), mac->end(), frame.bytes.begin() + 6);
+  });
+  const fs::path path = folder / (name + "_" + side.substr(12, 2) + ".pcap");
+  EXPECT_TRUE(conformance::write_capture(path, *frames));
+  return path;
+}
+
+TEST_F(JudgeCommand, ACaptureOfOneDirectionSaysSo) {
+  EXPECT_EQ(judge(one_way("loss_one", kDevice, folder_)), kConforms);
+  EXPECT_THAT(out_.str(), HasSubstr("This capture shows one direction only, nothing that " +
+                                    std::string(kPeer) + " sent"));
+  EXPECT_THAT(out_.str(), HasSubstr("`mtctl capture`"));
+  judge(kTraces / "loss_one.pcap");
+  EXPECT_THAT(out_.str(), Not(HasSubstr("one direction")));
+}
+
+TEST_F(JudgeCommand, TheSummaryCountsNoFindingThatIsNotTold) {
+  const auto traces = conformance::find_traces(kTraces);
+  ASSERT_TRUE(traces);
+  for (const fs::path& trace : *traces) {
+    for (const char* side : {kDevice, kPeer}) {
+      judge(one_way(trace.stem(), side, folder_));
+      if (out_.str().find("\n0 findings told\n") == std::string::npos) continue;
+      EXPECT_THAT(out_.str(), Not(HasSubstr(" broke: "))) << trace.stem() << " " << side;
+    }
+  }
 }
 
 /// Standard input for as long as it lives: what is written into a pipe.

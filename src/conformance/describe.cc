@@ -276,6 +276,13 @@ std::string side_by_side(const std::optional<std::vector<std::byte>>& expected,
   return text;
 }
 
+std::uint32_t right_header_crc(std::span<const std::byte> frame) {
+  const Bytes header = frame.subspan(link::kEthernetHeader, link::kLinkHeader);
+  const Bytes rest = frame.subspan(link::kFrameHeader);
+  const std::size_t length = std::min<std::size_t>(load16(header.data() + 2), rest.size());
+  return header_crc(header, load8(header.data()) & 0x0FU, rest.first(length));
+}
+
 std::string time_text(Time at) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const std::int64_t n = nanos(at);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,10 @@ std::string summary(std::span<const std::byte> frame);
 std::string side_by_side(const std::optional<std::vector<std::byte>>& expected,
                          const std::optional<std::vector<std::byte>>& got,
                          const std::string& indent);
+
+/// What the header CRC of a frame of at least 30 bytes ought to be (L1), over what its own length
+/// says is the body, as far as that is there.
+std::uint32_t right_header_crc(std::span<const std::byte> frame);
 
 /// "1.234567890 s" (nanoseconds in groups of three).
 std::string time_text(Time at);

@@ -50,9 +50,13 @@ Result<JsonFile> JsonFile::load(const std::filesystem::path& path, std::size_t m
     return Error{fmt::format("{}: {}: not JSON: {}", path.string(),
                              position(*text, std::min(read, text->size())), error.message())};
   }
+  return of(path, parser.release());
+}
+
+JsonFile JsonFile::of(std::filesystem::path path, json::value root) {
   JsonFile file;
-  file.path_ = path;
-  file.root_ = parser.release();
+  file.path_ = std::move(path);
+  file.root_ = std::move(root);
   return file;
 }
 

@@ -22,6 +22,9 @@ class JsonFile {
   /// Reads and parses `path`, of at most `max_bytes`; a syntax error is named with line and column.
   static Result<JsonFile> load(const std::filesystem::path& path, std::size_t max_bytes);
 
+  /// What was parsed elsewhere; `path` names it in errors.
+  static JsonFile of(std::filesystem::path path, boost::json::value root);
+
   const std::filesystem::path& path() const { return path_; }
   const boost::json::value& root() const { return root_; }
   void fail(const std::string& field, const std::string& what);

@@ -70,7 +70,7 @@ std::uint64_t total(const DropCounts& drops) {
 /// A node in virtual time, its ports joined to a trace.
 class Bench {
  public:
-  Bench(const Trace& trace, std::size_t shards, std::size_t frames_beyond);
+  Bench(const Trace& trace, const std::vector<Input>& inputs, const ReplayOptions& options);
   Outcome run();
 
  private:
@@ -173,6 +173,9 @@ class Bench {
   void pull();
   void check_books();
 
+  bool ready(const Input& input) const;
+  std::optional<std::size_t> next_input() const;
+  void act(std::size_t input);
   void step_to(Time now);
   Time next_time() const;
   void close();
@@ -187,14 +190,16 @@ class Bench {
 
   const Trace& trace_;
   const std::size_t frames_beyond_;
+  const Time end_;
+  const bool note_order_;
   Outcome outcome_;
   Time now_{};
   bool given_up_ = false;
   bool recording_ = true;  ///< false once the trace has ended
   bool books_wrong_ = false;
-  std::vector<const TraceFrame*> received_;  ///< frames for the device, in the file's order
-  std::size_t next_frame_ = 0;               ///< in received_
-  std::size_t next_stimulus_ = 0;
+  const std::vector<Input>& inputs_;
+  std::vector<bool> done_;  ///< by input
+  std::size_t undone_ = 0;  ///< the first input that is not done
   std::size_t submits_ = 0;
   std::vector<std::size_t> bring_ups_;  ///< done, by port
   std::vector<std::size_t> allowed_;  ///< frames that a port may send before the replay is given up
@@ -207,26 +212,32 @@ class Bench {
   ShardId called_{};  ///< the shard that runs
 };
 
-Bench::Bench(const Trace& trace, std::size_t shards, std::size_t frames_beyond)
+/// Of shards there are 1 to 255.
+std::size_t shards_of(const ReplayOptions& options) {
+  return std::clamp<std::size_t>(options.shards, 1, std::numeric_limits<std::uint8_t>::max());
+}
+
+Bench::Bench(const Trace& trace, const std::vector<Input>& inputs, const ReplayOptions& options)
     : trace_(trace),
-      frames_beyond_(frames_beyond),
+      frames_beyond_(options.frames_beyond),
+      end_(options.end.value_or(trace.end)),
+      note_order_(options.note_order),
+      inputs_(inputs),
+      done_(inputs.size()),
       bring_ups_(trace.ports.size()),
-      allowed_(trace.ports.size(), frames_beyond),
-      node_(config_for(trace, shards)) {
+      allowed_(trace.ports.size(), options.frames_beyond),
+      node_(config_for(trace, shards_of(options))) {
   outcome_.sent.resize(trace.ports.size());
+  outcome_.sent_before.resize(inputs.size());
   for (const TraceFrame& frame : trace.frames) {
-    if (frame.received) {
-      received_.push_back(&frame);
-    } else {
-      ++allowed_[frame.port.value()];
-    }
+    if (!frame.received) ++allowed_[frame.port.value()];
   }
   if (auto table = network::RouteTable::build(trace.routes, trace.ports.size())) {
     table_ = std::move(*table);
   } else {
     fault(table.error().message);
   }
-  for (std::size_t i = 0; i < shards; ++i) {
+  for (std::size_t i = 0; i < shards_of(options); ++i) {
     seats_.push_back(std::make_unique<Seat>(*this, ShardId{static_cast<std::uint8_t>(i)}));
     seats_.back()->shard->set_table(&table_);
   }
@@ -238,8 +249,8 @@ Outcome Bench::run() {
     call(id).set_carrier(id, true, now_);
     finish_event();
   }
-  for (Time at = next_time(); at <= trace_.end && !given_up_; at = next_time()) step_to(at);
-  now_ = trace_.end;
+  for (Time at = next_time(); at <= end_ && !given_up_; at = next_time()) step_to(at);
+  now_ = end_;
   outcome_.node_drops.clear();
   for (const auto& seat : seats_) {
     for (const auto& [reason, count] : counts(seat->shard->counters().drops, DropLayer::kNetwork)) {
@@ -254,10 +265,38 @@ Outcome Bench::run() {
   return std::move(outcome_);
 }
 
+/// Whether what it waits for has been sent.
+bool Bench::ready(const Input& input) const {
+  for (std::size_t port = 0; port < input.after.size(); ++port) {
+    if (outcome_.sent[port].size() < input.after[port]) return false;
+  }
+  return true;
+}
+
+std::optional<std::size_t> Bench::next_input() const {
+  for (std::size_t i = undone_; i < inputs_.size(); ++i) {
+    if (!done_[i] && ready(inputs_[i])) return i;
+  }
+  return std::nullopt;
+}
+
+void Bench::act(std::size_t index) {
+  const Input& input = inputs_[index];
+  if (note_order_) {
+    for (const auto& sent : outcome_.sent) outcome_.sent_before[index].push_back(sent.size());
+  }
+  done_[index] = true;
+  while (undone_ < done_.size() && done_[undone_]) ++undone_;
+  if (input.frame != nullptr) {
+    receive(*input.frame);
+  } else {
+    apply(*input.stimulus);
+  }
+}
+
 Time Bench::next_time() const {
   Time at = kNever;
-  if (next_frame_ < received_.size()) at = received_[next_frame_]->at;
-  if (next_stimulus_ < trace_.stimuli.size()) at = std::min(at, trace_.stimuli[next_stimulus_].at);
+  if (const auto input = next_input()) at = inputs_[*input].at;
   for (const auto& seat : seats_) at = std::min(at, seat->shard->next_deadline());
   return std::max(at, now_);
 }
@@ -265,12 +304,8 @@ Time Bench::next_time() const {
 /// All events of one time, in C2's order.
 void Bench::step_to(Time now) {
   now_ = now;
-  for (; next_frame_ < received_.size() && received_[next_frame_]->at <= now; ++next_frame_) {
-    receive(*received_[next_frame_]);
-  }
-  for (; next_stimulus_ < trace_.stimuli.size() && trace_.stimuli[next_stimulus_].at <= now;
-       ++next_stimulus_) {
-    apply(trace_.stimuli[next_stimulus_]);
+  for (auto input = next_input(); input && inputs_[*input].at <= now; input = next_input()) {
+    act(*input);
   }
   std::size_t timers = 0;
   while (!given_up_ && expire()) {
@@ -500,10 +535,25 @@ void Bench::fault(std::string what, std::optional<PortId> port) {
 
 }  // namespace
 
+std::vector<Input> inputs_of(const Trace& trace) {
+  std::vector<Input> inputs;
+  for (const TraceFrame& frame : trace.frames) {
+    if (frame.received) inputs.push_back({frame.at, &frame, nullptr, {}});
+  }
+  for (const Stimulus& stimulus : trace.stimuli) {
+    inputs.push_back({stimulus.at, nullptr, &stimulus, {}});
+  }
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [](const Input& a, const Input& b) { return a.at < b.at; });
+  return inputs;
+}
+
+Outcome run(const Trace& trace, const std::vector<Input>& inputs, const ReplayOptions& options) {
+  return Bench(trace, inputs, options).run();
+}
+
 Outcome run(const Trace& trace, const ReplayOptions& options) {
-  const std::size_t shards =
-      std::clamp<std::size_t>(options.shards, 1, std::numeric_limits<std::uint8_t>::max());
-  return Bench(trace, shards, options.frames_beyond).run();
+  return run(trace, inputs_of(trace), options);
 }
 
 }  // namespace mtl::conformance

@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <boost/json/object.hpp>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -204,7 +205,6 @@ void read_stimuli(const JsonField& field, Trace& trace) {
 Delivery read_delivery(const JsonField& field, const Trace& trace) {
   field.only({"at", "port", "vc", "packet"});
   Delivery delivery;
-  delivery.at = read_time(field["at"]);
   const JsonField port = field["port"];
   delivery.port = port.is_null() ? kNoPort : read_port_id(port, trace);  // C4: null, to itself
   delivery.vc = Vc{number_as<std::uint8_t>(field["vc"], 0, kVcs - 1)};
@@ -216,6 +216,7 @@ void read_delivered(const JsonField& field, Trace& trace) {
   if (!field.is_object()) {
     for (const JsonField& delivery : field.elements()) {
       trace.deliveries.push_back(read_delivery(delivery, trace));
+      trace.deliveries.back().at = read_time(delivery["at"]);
     }
     return;
   }
@@ -246,18 +247,18 @@ DropCounts read_drops(const JsonField& field, DropLayer layer) {
   return drops;
 }
 
-void read_counters(const JsonField& field, Trace& trace) {
+/// `ports`: one a port of the trace.
+void read_counters(const JsonField& field, std::vector<DropCounts>& ports, DropCounts& node) {
   std::vector<std::string> known;
-  for (std::size_t port = 0; port < trace.ports.size(); ++port)
-    known.push_back(std::to_string(port));
+  for (std::size_t port = 0; port < ports.size(); ++port) known.push_back(std::to_string(port));
   for (const std::string& key : field.names()) {
     if (key == kNodeCounters) {
-      trace.node_drops = read_drops(field[key], DropLayer::kNetwork);
+      node = read_drops(field[key], DropLayer::kNetwork);
       continue;
     }
     const auto port = std::find(known.begin(), known.end(), key);
     if (port == known.end()) return field[key].fail("must be a port of the trace, or \"node\"");
-    trace.port_drops[static_cast<std::size_t>(port - known.begin())] =
+    ports[static_cast<std::size_t>(port - known.begin())] =
         read_drops(field[key], DropLayer::kLink);
   }
 }
@@ -278,7 +279,7 @@ void read_trace(const JsonField& root, Trace& trace) {
   read_scenario(root, trace);
   if (trace.ports.empty()) return;  // already an error
   read_delivered(root["delivered"], trace);
-  read_counters(root["counters"], trace);
+  read_counters(root["counters"], trace.port_drops, trace.node_drops);
 }
 
 /// Whose frames carry a source MAC.
@@ -402,6 +403,25 @@ Result<Trace> load_trace(const std::filesystem::path& json) {
     return Error{fmt::format("{}: {}", pcap.string(), placed.error().message)};
   }
   return trace;
+}
+
+Result<Told> read_told(const std::string& who, const boost::json::object& answer,
+                       const Trace& trace) {
+  JsonFile file = JsonFile::of(who, answer);
+  const JsonField root{file};
+  Told told;
+  if (const auto delivered = root.find("delivered")) {
+    told.deliveries.emplace();
+    for (const JsonField& delivery : delivered->elements()) {
+      told.deliveries->push_back(read_delivery(delivery, trace));
+    }
+  }
+  if (const auto counters = root.find("counters")) {
+    told.port_drops.emplace(trace.ports.size());
+    read_counters(*counters, *told.port_drops, told.node_drops);
+  }
+  if (file.error()) return *file.error();
+  return told;
 }
 
 Result<std::vector<std::filesystem::path>> find_traces(const std::filesystem::path& folder) {

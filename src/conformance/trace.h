@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <boost/json/fwd.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -107,6 +108,17 @@ Result<Trace> load_scenario(const std::filesystem::path& json);
 /// Puts the frames of a capture into a trace that has none, by source MAC (C3). The Error names the
 /// frame: of another source, after the trace's end, or before the frame before it.
 Result<void> place_frames(std::vector<CapturedFrame> capture, Trace& trace);
+
+/// What a device that was run live tells of itself; absent: it cannot.
+struct Told {
+  std::optional<std::vector<Delivery>> deliveries;  ///< their times are 0
+  std::optional<std::vector<DropCounts>> port_drops;
+  DropCounts node_drops;
+};
+/// Reads "delivered" (a list, times are not looked at) and "counters" of `answer`, both as in
+/// NAME.json. The Error names `who` and the field.
+Result<Told> read_told(const std::string& who, const boost::json::object& answer,
+                       const Trace& trace);
 
 /// The traces of a folder, in order of name: every NAME.json beside a NAME.pcap. An Error if there
 /// is none, or if one of a pair is missing; what ends in vectors.json is not a trace.

@@ -80,7 +80,9 @@ TraceResult replay_one(const fs::path& path, const RunOptions& options) {
     return result;
   }
   result.rules = trace->rules;
-  const conformance::Outcome outcome = run(*trace, {.shards = options.shards});
+  conformance::ReplayOptions replay;
+  replay.shards = options.shards;
+  const conformance::Outcome outcome = run(*trace, replay);
   result.differences = compare(*trace, outcome);
   result.status = result.differences.empty() ? kConforms : kDiffers;
   if (result.status == kDiffers) result.message = report(*trace, result.differences);

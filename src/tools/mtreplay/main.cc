@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "tools/mtreplay/judge.h"
+#include "tools/mtreplay/live.h"
 #include "tools/mtreplay/record.h"
 #include "tools/mtreplay/run.h"
 #include "tools/standard_streams.h"
@@ -17,9 +19,24 @@
 namespace {
 
 using mtl::tools::JudgeOptions;
+using mtl::tools::LiveCommandOptions;
 using mtl::tools::RecordOptions;
 using mtl::tools::ReportFormat;
+using mtl::tools::ReportOptions;
 using mtl::tools::RunOptions;
+
+void add_report(CLI::App& command, ReportOptions& options) {
+  const std::map<std::string, ReportFormat> formats{
+      {"junit", ReportFormat::kJunit}, {"tap", ReportFormat::kTap}, {"json", ReportFormat::kJson}};
+  CLI::Option* report = command.add_option_function<std::string>(
+      "--report",
+      [&options, formats](const std::string& name) { options.report = formats.at(name); },
+      "A report for machines, instead of the text: junit, tap or json");
+  report->check(CLI::IsMember({"junit", "tap", "json"}));
+  command
+      .add_option("-o,--output", options.output, "Write the report to this file, beside the text")
+      ->needs(report);
+}
 
 CLI::App* add_run(CLI::App& app, RunOptions& options) {
   CLI::App* run = app.add_subcommand("run", "Replay traces against this implementation");
@@ -31,19 +48,46 @@ CLI::App* add_run(CLI::App& app, RunOptions& options) {
   run->add_option("--dump", options.dump,
                   "Write what was received and sent to NAME.pcap in this folder")
       ->check(CLI::ExistingDirectory);
-  const std::map<std::string, ReportFormat> formats{
-      {"junit", ReportFormat::kJunit}, {"tap", ReportFormat::kTap}, {"json", ReportFormat::kJson}};
-  CLI::Option* report = run->add_option_function<std::string>(
-      "--report",
-      [&options, formats](const std::string& name) { options.report = formats.at(name); },
-      "A report for machines, instead of the text: junit, tap or json");
-  report->check(CLI::IsMember({"junit", "tap", "json"}));
-  run->add_option("-o,--output", options.output, "Write the report to this file, beside the text")
-      ->needs(report);
+  add_report(*run, options);
   run->add_option("-j,--jobs", options.jobs, "Threads; each replays traces of its own")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   return run;
+}
+
+CLI::App* add_live(CLI::App& app, LiveCommandOptions& options) {
+  CLI::App* live =
+      app.add_subcommand("live", "Replay traces against a device on real ports, in real time");
+  live->add_option("TRACE", options.traces, "NAME, NAME.json, NAME.pcap, or a folder of traces")
+      ->required();
+  live->add_option("--interface", options.interfaces,
+                   "PORT=INTERFACE: the Linux interface that leads to that port of the device; "
+                   "once for each port")
+      ->allow_extra_args(false)
+      ->required();
+  live->add_option("--stimulus-cmd", options.stimulus_command,
+                   "Command that configures the device and does what its owner does; it gets JSON "
+                   "lines on standard input, and answers each by one");
+  live->add_option_function<unsigned>(
+          "--tolerance",
+          [&options](unsigned ms) { options.live.tolerance = std::chrono::milliseconds(ms); },
+          "Milliseconds by which frames of the device may be late or early; default 10")
+      ->check(CLI::Range(1, 10'000));
+  live->add_option("--time-scale", options.live.time_scale,
+                   "Stretches the trace's times, the device's timers too; default: as little as "
+                   "keeps the order of events")
+      ->check(CLI::Range(1, 10'000'000));
+  live->add_option_function<unsigned>(
+          "--longest", [&options](unsigned s) { options.live.longest = std::chrono::seconds(s); },
+          "Seconds; traces that take longer are not run; default 120")
+      ->check(CLI::Range(1, 86'400));
+  live->add_option("--attempts", options.attempts,
+                   "A trace that is inconclusive is run again, so often in all; default 3")
+      ->check(CLI::Range(1, 100));
+  live->add_option("--ether-type", options.live.ether_type, "EtherType of the links (P1)")
+      ->check(CLI::Range(0x0600, 0xFFFF));
+  add_report(*live, options);
+  return live;
 }
 
 CLI::App* add_record(CLI::App& app, RecordOptions& options) {
@@ -96,10 +140,12 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0 all is well, 1 something is not, 2 an argument or a file cannot be used, or "
-      "nothing could be judged.");
+      "nothing could be judged or was run, 3 what was run live says nothing sure.");
   RunOptions run_options;
+  LiveCommandOptions live_options;
   JudgeOptions judge_options;
   add_run(app, run_options);
+  const CLI::App* live = add_live(app, live_options);
   RecordOptions record_options;
   const CLI::App* record = add_record(app, record_options);
   const CLI::App* judge = add_judge(app, judge_options);
@@ -112,6 +158,7 @@ int main(int argc, char** argv) {
   try {
     if (judge->parsed()) return mtl::tools::judge_capture(judge_options, std::cout, std::cerr);
     if (record->parsed()) return mtl::tools::record_trace(record_options, std::cout, std::cerr);
+    if (live->parsed()) return mtl::tools::run_live(live_options, std::cout, std::cerr);
     return mtl::tools::run_traces(run_options, std::cout, std::cerr);
   } catch (const std::exception& error) {
     fmt::print(stderr, "mtreplay: {}\n", error.what());

@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "conformance/printable.h"
+#include "tools/mtreplay/output.h"
+#include "tools/standard_streams.h"
 
 namespace mtl::tools {
 namespace {
@@ -54,21 +56,48 @@ std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }
 
+std::string late_text(const conformance::Lateness& late) {
+  const auto ms = [](Duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  return fmt::format("{:.2f} to {:.2f} ms, median {:.2f} ms", ms(late.least), ms(late.most),
+                     ms(late.median));
+}
+
+/// How well times were kept (below 0: early), and what of the trace was compared.
+std::string live_text(const LiveFacts& live) {
+  std::string text = fmt::format("time scale {}; done late by {}; frames late by {}",
+                                 live.time_scale, late_text(live.inputs), late_text(live.frames));
+  if (live.attempts > 1) text += fmt::format("; at attempt {}", live.attempts);
+  for (const std::string& what : live.not_compared) text += fmt::format("; {} not compared", what);
+  return text;
+}
+
+/// The first line of what is wrong, which says if it is not sure.
+std::string title(const TraceResult& result) {
+  return (result.status == kInconclusive ? "inconclusive: " : "") +
+         std::string(first_line(result.message));
+}
+
 std::string junit(const std::vector<TraceResult>& results) {
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   out += fmt::format(
-      "<testsuite name=\"mtreplay\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\">\n",
-      results.size(), count(results, kDiffers), count(results, kUnusable));
+      "<testsuite name=\"mtreplay\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+      results.size(), count(results, kDiffers),
+      count(results, kUnusable) + count(results, kInconclusive), count(results, kNotRun));
   for (const TraceResult& result : results) {
     out += fmt::format("  <testcase classname=\"{}\" name=\"{}\"",
                        xml(result.path.parent_path().string()), xml(result.name));
+    const std::string times =
+        result.live ? fmt::format("    <system-out>{}</system-out>\n", xml(live_text(*result.live)))
+                    : "";
     if (result.status == kConforms) {
-      out += "/>\n";
+      out += times.empty() ? "/>\n" : fmt::format(">\n{}  </testcase>\n", times);
       continue;
     }
-    const std::string_view kind = result.status == kDiffers ? "failure" : "error";
-    out += fmt::format(">\n    <{0} message=\"{1}\">{2}</{0}>\n  </testcase>\n", kind,
-                       xml(first_line(result.message)), xml(result.message));
+    const std::string_view kind = result.status == kDiffers  ? "failure"
+                                  : result.status == kNotRun ? "skipped"
+                                                             : "error";
+    out += fmt::format(">\n    <{0} message=\"{1}\">{2}</{0}>\n{3}  </testcase>\n", kind,
+                       xml(title(result)), xml(result.message), times);
   }
   return out + "</testsuite>\n";
 }
@@ -95,9 +124,14 @@ std::string tap(const std::vector<TraceResult>& results) {
   std::string out = fmt::format("TAP version 13\n1..{}\n", results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const TraceResult& result = results[i];
-    const bool ok = result.status == kConforms;
-    out += fmt::format("{} {} - {}\n", ok ? "ok" : "not ok", i + 1, tap_name(result.name));
-    if (!ok) out += yaml(lines(result.message));
+    const bool skipped = result.status == kNotRun;
+    const bool ok = result.status == kConforms || skipped;
+    out += fmt::format("{} {} - {}", ok ? "ok" : "not ok", i + 1, tap_name(result.name));
+    out += skipped ? fmt::format(" # SKIP {}\n", conformance::printable(first_line(result.message)))
+                   : "\n";
+    if (!ok)
+      out += yaml(lines(title(result) + result.message.substr(first_line(result.message).size())));
+    if (result.live) out += fmt::format("# {}\n", conformance::printable(live_text(*result.live)));
   }
   return out;
 }
@@ -136,19 +170,52 @@ json::object difference_object(const conformance::Difference& difference) {
   return object;
 }
 
+std::string_view status_name(int status) {
+  switch (status) {
+    case kConforms:
+      return "conforms";
+    case kDiffers:
+      return "differs";
+    case kInconclusive:
+      return "inconclusive";
+    case kNotRun:
+      return "not_run";
+    default:
+      return "unusable";
+  }
+}
+
+json::object lateness_object(const conformance::Lateness& late) {
+  return {{"count", late.count},
+          {"least_ns", late.least.count()},
+          {"median_ns", late.median.count()},
+          {"most_ns", late.most.count()}};
+}
+
+json::object live_object(const LiveFacts& live) {
+  json::array not_compared;
+  for (const std::string& what : live.not_compared) not_compared.push_back(json::string(what));
+  return {{"time_scale", live.time_scale},
+          {"attempts", live.attempts},
+          {"done_late", lateness_object(live.inputs)},
+          {"frames_late", lateness_object(live.frames)},
+          {"not_compared", std::move(not_compared)}};
+}
+
 std::string to_json(const std::vector<TraceResult>& results) {
   json::array traces;
   for (const TraceResult& result : results) {
     json::object object;
     object["name"] = lines(result.name);
     object["path"] = lines(result.path.string());
-    object["status"] = result.status == kConforms  ? "conforms"
-                       : result.status == kDiffers ? "differs"
-                                                   : "unusable";
+    object["status"] = status_name(result.status);
     json::array rules;
     for (const std::string& rule : result.rules) rules.push_back(json::string(lines(rule)));
     object["rules"] = std::move(rules);
     if (result.status == kUnusable) object["error"] = lines(result.message);
+    if (result.status == kNotRun || result.status == kInconclusive)
+      object["why"] = lines(result.message);
+    if (result.live) object["live"] = live_object(*result.live);
     json::array differences;
     for (const auto& difference : result.differences) {
       differences.push_back(difference_object(difference));
@@ -161,11 +228,50 @@ std::string to_json(const std::vector<TraceResult>& results) {
   root["conform"] = count(results, kConforms);
   root["differ"] = count(results, kDiffers);
   root["unusable"] = count(results, kUnusable);
+  root["inconclusive"] = count(results, kInconclusive);
+  root["not_run"] = count(results, kNotRun);
   root["results"] = std::move(traces);
   return json::serialize(root) + "\n";
 }
 
 }  // namespace
+
+std::string result_text(const TraceResult& result) {
+  using conformance::printable;
+  const std::string live = result.live ? fmt::format("        {}\n", live_text(*result.live)) : "";
+  const bool in_part = result.live && !result.live->not_compared.empty();
+  switch (result.status) {
+    case kConforms:
+      return fmt::format("{} {}\n", in_part ? "in part" : "ok     ", printable(result.name)) + live;
+    case kDiffers:
+      return fmt::format("FAILED  {}", printable(result.message, "\n")) + live;
+    case kInconclusive:
+      return fmt::format("UNSURE  {}: {}\n", printable(result.name),
+                         printable(result.message, "\n")) +
+             live;
+    case kNotRun:
+      return fmt::format("not run {}: {}\n", printable(result.name),
+                         printable(result.message, "\n"));
+    default:
+      return fmt::format("UNUSED  {}: {}\n", printable(result.name), printable(result.message));
+  }
+}
+
+std::optional<std::string> finish_report(const ReportOptions& options,
+                                         const std::vector<TraceResult>& results,
+                                         const std::string& sums, std::ostream& out) {
+  if (options.text()) out << sums;
+  std::optional<std::string> fault;
+  if (options.report) {
+    const std::string text = render(*options.report, results);
+    if (options.text()) {
+      fault = write_output(options.output, text);
+    } else {
+      out << text;
+    }
+  }
+  return fault ? fault : end_output(out);
+}
 
 std::string render(ReportFormat format, const std::vector<TraceResult>& results) {
   switch (format) {

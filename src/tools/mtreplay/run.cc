@@ -61,15 +61,6 @@ std::optional<std::string> dump_fault(const RunOptions& options,
   return std::nullopt;
 }
 
-/// Both files of each trace.
-std::vector<fs::path> files_of(const std::vector<fs::path>& traces) {
-  std::vector<fs::path> files = traces;
-  for (const fs::path& trace : traces) {
-    files.push_back(fs::path(trace).replace_extension(".pcap"));
-  }
-  return files;
-}
-
 TraceResult replay_one(const fs::path& path, const RunOptions& options) {
   TraceResult result;
   result.path = path;
@@ -95,36 +86,12 @@ TraceResult replay_one(const fs::path& path, const RunOptions& options) {
   return result;
 }
 
-TraceResult guarded(const fs::path& path,
-                    const std::function<TraceResult(const fs::path&)>& replay) {
-  TraceResult failed;
-  failed.path = path;
-  failed.name = path.stem().string();
-  try {
-    return replay(path);
-  } catch (const std::exception& error) {
-    failed.message = fmt::format("{}: could not be replayed: {}", path.string(), error.what());
-  } catch (...) {
-    failed.message = fmt::format("{}: could not be replayed", path.string());
-  }
-  return failed;
-}
-
-void print_text(const std::vector<TraceResult>& results, const RunOptions& options,
-                std::ostream& out) {
-  std::size_t conform = 0;
-  for (const TraceResult& result : results) {
-    if (result.status == kConforms) {
-      ++conform;
-      out << fmt::format("ok      {}\n", printable(result.name));
-    } else if (result.status == kDiffers) {
-      out << fmt::format("FAILED  {}", printable(result.message, "\n"));
-    } else {
-      out << fmt::format("UNUSED  {}: {}\n", printable(result.name), printable(result.message));
-    }
-  }
-  out << fmt::format("{} of {} traces conform, ports over {} shard{}\n", conform, results.size(),
-                     options.shards, options.shards == 1 ? "" : "s");
+std::string sums(const std::vector<TraceResult>& results, std::size_t shards) {
+  const auto conform = std::count_if(results.begin(), results.end(), [](const TraceResult& result) {
+    return result.status == kConforms;
+  });
+  return fmt::format("{} of {} traces conform, ports over {} shard{}\n", conform, results.size(),
+                     shards, shards == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -152,6 +119,29 @@ Result<std::vector<fs::path>> expand_traces(const std::vector<std::string>& argu
   }
   if (all.empty()) return Error{"no trace was named; give files or folders of traces"};
   return all;
+}
+
+std::vector<fs::path> files_of(const std::vector<fs::path>& traces) {
+  std::vector<fs::path> files = traces;
+  for (const fs::path& trace : traces) {
+    files.push_back(fs::path(trace).replace_extension(".pcap"));
+  }
+  return files;
+}
+
+TraceResult guarded(const fs::path& path,
+                    const std::function<TraceResult(const fs::path&)>& replay) {
+  TraceResult failed;
+  failed.path = path;
+  failed.name = path.stem().string();
+  try {
+    return replay(path);
+  } catch (const std::exception& error) {
+    failed.message = fmt::format("{}: could not be replayed: {}", path.string(), error.what());
+  } catch (...) {
+    failed.message = fmt::format("{}: could not be replayed", path.string());
+  }
+  return failed;
 }
 
 /// Each thread takes the next trace that nobody has taken.
@@ -194,17 +184,10 @@ int run_traces(const RunOptions& options, std::ostream& out, std::ostream& err) 
     status = std::max(status, result.status);
     if (result.status == kUnusable) err << fmt::format("mtreplay: {}\n", printable(result.message));
   }
-  const bool report_alone = options.report && options.output.empty();
-  if (!report_alone) print_text(results, options, out);
-  if (options.report) {
-    const std::string text = render(*options.report, results);
-    if (report_alone) {
-      out << text;
-    } else {
-      fault = write_output(options.output, text);
-    }
+  if (options.text()) {
+    for (const TraceResult& result : results) out << result_text(result);
   }
-  if (!fault) fault = end_output(out);
+  fault = finish_report(options, results, sums(results, options.shards), out);
   if (!fault) return status;
   err << fmt::format("mtreplay: {}\n", *fault);
   return kUnusable;

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/json/object.hpp>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace mtl::tools {
+
+/// The command that does to a device what its owner does in a trace: a child process, which gets
+/// one JSON object a line on its standard input and answers each by one on its standard output
+/// (docs/mtreplay.md). It ends when its input does.
+class StimulusCommand {
+ public:
+  static constexpr Duration kPatience = std::chrono::minutes(1);
+
+  /// Starts `command` by the shell. It has `patience` for each answer and for its end.
+  static Result<StimulusCommand> start(const std::string& command, Duration patience = kPatience);
+  StimulusCommand(StimulusCommand&& other) noexcept;
+  StimulusCommand& operator=(StimulusCommand&&) = delete;
+  /// Ends its input, waits for its end, and kills what is then left of the process group that it
+  /// was started in.
+  ~StimulusCommand();
+
+  /// Sends a line and waits for the answer. An Error: it ended, took nothing or answered nothing in
+  /// time, answered no object, or had answered more than it was asked for.
+  Result<boost::json::object> ask(const boost::json::object& line);
+
+ private:
+  StimulusCommand(Fd channel, pid_t pid, Duration patience)
+      : channel_(std::move(channel)), pid_(pid), patience_(patience) {}
+  bool wait(short events, Time end) const;
+  Result<void> send_line(const std::string& text);
+  Result<std::string> read_line();
+
+  Fd channel_;
+  pid_t pid_ = -1;
+  Duration patience_;
+  std::string unread_;
+};
+
+}  // namespace mtl::tools

@@ -220,7 +220,10 @@ void LiveRun::take(PortId port, std::span<const std::byte> frame, Time at) {
                         ? bytes == of->bytes
                         : wanted != nullptr && without_clock(bytes) == wanted->without_clock;
   differs_ = differs_ || !same;
-  sent.push_back({at, std::move(bytes), same});
+  const bool but_for_clock =
+      wanted != nullptr && !same && without_clock(bytes) == wanted->without_clock;
+  const Duration off = but_for_clock ? binding_.clock_off() : Duration{};
+  sent.push_back({at, std::move(bytes), same, off});
 }
 
 /// A port whose frame, that next() or the end waits for, does not come any more.
@@ -361,7 +364,7 @@ std::vector<LiveRun::Fault> LiveRun::find_faults(const Windows& windows, Time no
       const bool timed = i < windows[port].size();
       const bool extra = i >= plan_.model.due(port);
       if (!sent.same || (extra && complete && !timed)) {
-        faults.push_back({id, i, sent.at, {}});
+        faults.push_back({id, i, sent.at, sent.clock_off});
       } else if (timed) {
         const Time at{sent.at - start_};
         const Window& window = windows[port][i];
@@ -394,11 +397,15 @@ std::vector<std::vector<SentFrame>> LiveRun::told(const std::vector<Fault>& faul
     const auto scale = static_cast<std::int64_t>(plan_.time_scale);
     Time at{std::max((sent.at - start_ - paused_) / scale, Duration{})};
     const LiveModel::Expected* wanted = expected(port, fault->index);
-    const bool due = wanted != nullptr && wanted->frame != nullptr;
-    if (due && fault->beyond == Duration{}) at = std::max(at, wanted->frame->at);
-    // Late and early are told apart however short a step of the trace's time is.
-    if (due && fault->beyond > Duration{}) at = std::max(at, wanted->frame->at + Duration{1});
-    if (due && fault->beyond < Duration{}) at = std::min(at, wanted->frame->at - Duration{1});
+    if (wanted != nullptr && wanted->frame != nullptr) {
+      // Late by that beyond the tolerance, too; and told apart however short a step of the trace's
+      // time is.
+      const bool timed = sent.same && fault->beyond != Duration{};
+      const Duration grace = fault->beyond < Duration{} ? -tolerance_ : tolerance_;
+      Duration off = timed ? (fault->beyond + grace) / scale : Duration{};
+      if (timed && off == Duration{}) off = Duration{fault->beyond < Duration{} ? -1 : 1};
+      at = std::max(wanted->frame->at + off, Time{});
+    }
     told[port].push_back({at, sent.bytes});
   }
   return told;
@@ -419,27 +426,47 @@ void LiveRun::measure(const Windows& windows) {
   frames_late_ = lateness(std::move(late));
 }
 
-/// What stalls did to what showed at `fault`: nothing to what came early, or later than they took.
+/// Whether stalls explain what showed at `fault`: they make nothing early, nothing later than they
+/// took, no clock further off, and of what is sent only what a right device sends whose timers or
+/// inputs were so late.
 bool LiveRun::stalled(const Fault& fault, std::span<const Stall> stalls) const {
   Duration all{};
   for (const Stall& stall : stalls) {
     const Duration took = stall.to - stall.from;
     if (stall.from < fault.at && took > tolerance_ / kStalled) all += took;
   }
-  return fault.beyond >= Duration{} && all > fault.beyond;
+  if (fault.beyond < Duration{} || all <= fault.beyond) return false;
+  const auto& sent = sent_[fault.port.value()];
+  const bool content = fault.beyond == Duration{} && fault.index < sent.size();
+  return !content || may_be(fault, all);
 }
 
-/// Whether a frame is right before the next input: the schedule waited, timers of the device did
-/// not.
-bool LiveRun::overtaken(const Fault& fault) const {
+/// Whether a right device may send a frame that differs, where an input may have reached it `by`
+/// earlier or later than it seems.
+bool LiveRun::may_be(const Fault& fault, Duration by) const {
   const std::size_t port = fault.port.value();
-  if (next() == nullptr || fault.index >= sent_[port].size()) return false;
   const std::vector<std::byte>& bytes = sent_[port][fault.index].bytes;
   const LiveModel::Expected* wanted = expected(port, fault.index);
-  // A frame that is right but for its clock, or its time, is nobody else's.
-  if (wanted != nullptr && wanted->without_clock == without_clock(bytes)) return false;
-  return plan_.model.may_send(arrivals(done_.size(), tolerance_ / kTransit), fault.port,
-                              fault.index, bytes);
+  // A frame of the trace that is right but for its clock is nobody else's.
+  if (wanted != nullptr && wanted->frame != nullptr &&
+      wanted->without_clock == without_clock(bytes)) {
+    return false;
+  }
+  std::vector<Window> windows = arrivals(done_.size(), tolerance_ / kTransit + by);
+  for (Window& window : windows) {
+    if (window.earliest != kNever) window.earliest = std::max(window.earliest - by, Time{});
+  }
+  return plan_.model.may_send(windows, fault.port, fault.index, bytes,
+                              Time{fault.at - start_ + tolerance_});
+}
+
+/// Whether a frame is right before the next input, or behind the last one: the schedule stood
+/// still, timers of the device did not.
+bool LiveRun::overtaken(const Fault& fault) const {
+  const std::size_t port = fault.port.value();
+  if (fault.index >= sent_[port].size()) return false;
+  const bool extra = fault.index >= plan_.model.due(port);
+  return (next() != nullptr || extra) && may_be(fault, {});
 }
 
 LiveVerdict LiveRun::verdict(const Outcome& outcome, bool deliveries_known,
@@ -482,7 +509,18 @@ LiveVerdict LiveRun::verdict(const Outcome& outcome, bool deliveries_known,
     }
     const bool unsure = !doubt.empty() && (d.kind != Difference::Kind::kFrame ||
                                            fault.index >= known[fault.port.value()]);
-    excused = !timeless(d) && (excused || unsure || stalled(fault, stalls) || overtaken(fault));
+    if (!timeless(d) && doubt.empty() && overtaken(fault)) {
+      doubt = fmt::format(
+          "the schedule stood still for {:.1f} ms, for stimuli and frames of the device, whose "
+          "timers "
+          "did not",
+          milliseconds(paused_));
+    }
+    if (!timeless(d) && doubt.empty() && stalled(fault, stalls)) {
+      doubt = "the device was kept from running, which explains it";
+    }
+    excused = !timeless(d) && !doubt.empty() &&
+              (excused || unsure || overtaken(fault) || stalled(fault, stalls));
     if (!excused) {
       verdict.kind = LiveVerdict::Kind::kDiffers;
       return verdict;

@@ -117,6 +117,7 @@ class LiveRun {
     Time at;
     std::vector<std::byte> bytes;  ///< in the trace's terms
     bool same = false;             ///< as expected
+    Duration clock_off{};          ///< of one that is not: its clock alone, by so much
   };
   /// A frame that differs; `beyond`: by how much it came too late, below 0 too early.
   struct Fault {
@@ -143,6 +144,7 @@ class LiveRun {
   std::vector<Fault> find_faults(const Windows& windows, Time now) const;
   std::vector<std::vector<SentFrame>> told(const std::vector<Fault>& faults) const;
   void measure(const Windows& windows);
+  bool may_be(const Fault& fault, Duration by) const;
   bool overtaken(const Fault& fault) const;
   bool stalled(const Fault& fault, std::span<const Stall> stalls) const;
 

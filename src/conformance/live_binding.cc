@@ -123,14 +123,20 @@ std::vector<std::byte> LiveBinding::to_device(const TraceFrame& frame, Time now)
 std::vector<std::byte> LiveBinding::from_device(PortId id, std::span<const std::byte> frame,
                                                 Time at, const TraceFrame* expected) {
   std::vector<std::byte> bytes(frame.begin(), frame.end());
+  clock_off_ = Duration{};
   if (bytes.size() < link::kEthernetHeader) return bytes;
   change_type(bytes, ether_type_, link::kDefaultEtherType);
   Port& port = ports_[id.value()];
   const TracePort& trace = trace_.ports[id.value()];
   Mac source;
   std::memcpy(source.data(), bytes.data() + kSourceAt, sizeof(Mac));
-  if (!port.mac) port.mac = source;
-  if (source == *port.mac) {
+  // P2: the source of a frame is no group; and no two ports have one.
+  const bool group = (std::to_integer<unsigned>(source[0]) & 1U) != 0;
+  const bool taken = std::any_of(ports_.begin(), ports_.end(), [&](const Port& other) {
+    return &other != &port && other.mac == source;
+  });
+  if (!port.mac && !group && !taken) port.mac = source;
+  if (source == port.mac) {
     std::memcpy(bytes.data() + kSourceAt, trace.config.link.mac.data(), sizeof(Mac));
   }
   if (!can_be_bound(bytes)) return bytes;
@@ -152,7 +158,9 @@ void LiveBinding::take_init(PortId id, const link::Init& init) {
   const bool known = std::any_of(port.seen.begin(), port.seen.end(),
                                  [&](const link::BringUp& b) { return b.nonce == init.nonce; });
   if (!known) port.seen.push_back({init.nonce, init.epoch});
-  if (!port.number) port.number = init.port;
+  // Another port of the trace: the cables are the wrong way round.
+  const bool other = init.port.value() < ports_.size() && init.port != id;
+  if (!port.number && !other) port.number = init.port;
 }
 
 void LiveBinding::init_from_device(PortId id, std::byte* body) const {
@@ -190,7 +198,10 @@ void LiveBinding::status_from_device(Port& port, std::byte* header, Time at,
   if (!is_kind(wanted, link::Kind::kStatus)) return;
   const std::byte* wanted_body = wanted + link::kLinkHeader;
   const auto close = [&](std::uint32_t told, std::uint32_t right, Duration since) {
-    return std::abs(ahead(told, right)) <= slack_.count() + since.count() / kClockRate;
+    const std::int64_t off = std::abs(ahead(told, right));
+    const bool is = off <= slack_.count() + since.count() / kClockRate;
+    if (!is) clock_off_ = std::max(clock_off_, Duration{off});
+    return is;
   };
   const std::uint32_t due = first.t_tx + wire_clock(at) - wire_clock(first.at);
   if (close(t_tx, due, at - first.at)) {

@@ -35,6 +35,9 @@ class LiveBinding {
   /// that is no time of the past) stands there as another value.
   std::vector<std::byte> from_device(PortId port, std::span<const std::byte> frame, Time at,
                                      const TraceFrame* expected);
+  /// By how much a clock of the last frame from the device, t_tx or t_echo, was off at most; 0:
+  /// within the slack.
+  Duration clock_off() const { return clock_off_; }
 
  private:
   struct Clock {
@@ -60,6 +63,7 @@ class LiveBinding {
   Duration slack_;
   std::uint16_t ether_type_;
   std::vector<Port> ports_;
+  Duration clock_off_{};
 };
 
 }  // namespace mtl::conformance

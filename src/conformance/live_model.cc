@@ -99,12 +99,13 @@ LiveModel::LiveModel(const Trace& trace, std::uint64_t time_scale, Duration marg
   for (const auto& frames : expected_) due_.push_back(frames.size());
 }
 
-/// Runs the core with input i coming at `at(i)`, or later where it must.
-Outcome LiveModel::run_at(const Trace& trace, const Times& at) const {
+/// Runs the core with input i coming at `at(i)`, or later where it must; to the end or `until`,
+/// whichever is later.
+Outcome LiveModel::run_at(const Trace& trace, const Times& at, Time until) const {
   std::vector<Input> inputs;
   std::vector<Time> last(expected_.size() + 1);
   Time stimulus{};
-  Time newest = end();
+  Time newest = std::max(end(), until);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     Input input = inputs_[i];
     Time& before = last[channel(input)];
@@ -180,9 +181,9 @@ std::optional<std::string> LiveModel::unlike(const Outcome& outcome,
 
 /// Each pair of inputs is tried either way: those late whose number has a bit set, or not, for each
 /// bit. Into a long window one looks step by step.
-bool LiveModel::any_of(std::span<const Window> arrivals,
+bool LiveModel::any_of(std::span<const Window> arrivals, Time until,
                        const std::function<bool(const Outcome&)>& is) const {
-  const auto try_at = [&](const Times& at) { return is(run_at(*stretched_, at)); };
+  const auto try_at = [&](const Times& at) { return is(run_at(*stretched_, at, until)); };
   if (try_at([&](std::size_t i) { return arrivals[i].earliest; })) return true;
   if (try_at([&](std::size_t i) { return arrivals[i].latest; })) return true;
   for (std::size_t bit = 1; bit < inputs_.size(); bit *= 2) {
@@ -210,7 +211,7 @@ bool LiveModel::any_of(std::span<const Window> arrivals,
 
 std::optional<std::string> LiveModel::doubt(std::span<const Window> arrivals) const {
   std::optional<std::string> why;
-  any_of(arrivals, [&](const Outcome& outcome) {
+  any_of(arrivals, {}, [&](const Outcome& outcome) {
     why = unlike(outcome, arrivals);
     return why.has_value();
   });
@@ -218,9 +219,9 @@ std::optional<std::string> LiveModel::doubt(std::span<const Window> arrivals) co
 }
 
 bool LiveModel::may_send(std::span<const Window> arrivals, PortId port, std::size_t index,
-                         std::span<const std::byte> bytes) const {
+                         std::span<const std::byte> bytes, Time until) const {
   const std::vector<std::byte> wanted = conformance::without_clock(bytes);
-  return any_of(arrivals, [&](const Outcome& outcome) {
+  return any_of(arrivals, until, [&](const Outcome& outcome) {
     const auto& sent = outcome.sent[port.value()];
     return index < sent.size() && conformance::without_clock(sent[index].bytes) == wanted;
   });
@@ -237,25 +238,41 @@ std::optional<std::string> LiveModel::doubt_of_timers(std::span<const Window> ar
   return std::nullopt;
 }
 
+/// The least and the latest time of each frame at all the times that doubt() tries.
 std::optional<std::vector<std::vector<Window>>> LiveModel::windows(std::span<const Window> arrivals,
                                                                    bool rate) const {
-  Trace fast = *stretched_;
-  Trace slow = *stretched_;
-  if (rate) {
-    change_timers(fast, [](Duration& t) { t -= t / kClockRate; });
-    change_timers(slow, [](Duration& t) { t += t / kClockRate; });
-  }
-  const Outcome early = run_at(fast, [&](std::size_t i) { return arrivals[i].earliest; });
-  const Outcome late = run_at(slow, [&](std::size_t i) { return arrivals[i].latest; });
-  if (unlike_frames(early, arrivals) || unlike_frames(late, arrivals)) return std::nullopt;
   const std::vector<std::size_t> known_here = known(arrivals);
   std::vector<std::vector<Window>> windows(expected_.size());
-  for (std::size_t port = 0; port < expected_.size(); ++port) {
-    for (std::size_t i = 0; i < known_here[port]; ++i) {
-      if (i >= early.sent[port].size()) break;
-      const bool in_late = i < late.sent[port].size();
-      windows[port].push_back({early.sent[port][i].at, in_late ? late.sent[port][i].at : kNever});
+  for (std::size_t port = 0; port < windows.size(); ++port) {
+    windows[port].assign(known_here[port], {kNever, Time{}});
+  }
+  const auto add = [&](const Outcome& outcome) {
+    if (unlike_frames(outcome, arrivals)) return true;
+    for (std::size_t port = 0; port < windows.size(); ++port) {
+      const auto& sent = outcome.sent[port];
+      for (std::size_t i = 0; i < windows[port].size(); ++i) {
+        Window& window = windows[port][i];
+        if (i < sent.size()) window.earliest = std::min(window.earliest, sent[i].at);
+        window.latest = i < sent.size() ? std::max(window.latest, sent[i].at) : kNever;
+      }
     }
+    return false;
+  };
+  if (any_of(arrivals, {}, add)) return std::nullopt;
+  if (rate) {
+    Trace fast = *stretched_;
+    Trace slow = *stretched_;
+    change_timers(fast, [](Duration& t) { t -= t / kClockRate; });
+    change_timers(slow, [](Duration& t) { t += t / kClockRate; });
+    if (add(run_at(fast, [&](std::size_t i) { return arrivals[i].earliest; })) ||
+        add(run_at(slow, [&](std::size_t i) { return arrivals[i].latest; }))) {
+      return std::nullopt;
+    }
+  }
+  for (auto& frames : windows) {  // what comes in none of them is not known to come
+    const auto none = std::find_if(frames.begin(), frames.end(),
+                                   [](const Window& w) { return w.earliest == kNever; });
+    frames.erase(none, frames.end());
   }
   return windows;
 }

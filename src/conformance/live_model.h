@@ -72,9 +72,9 @@ class LiveModel {
                                                           bool rate) const;
 
   /// Whether the device, if inputs arrive so, may send `bytes` as its frame `index` of a port, its
-  /// clock aside: at some of the times that doubt() tries.
+  /// clock aside, by `until`: at some of the times that doubt() tries.
   bool may_send(std::span<const Window> arrivals, PortId port, std::size_t index,
-                std::span<const std::byte> bytes) const;
+                std::span<const std::byte> bytes, Time until) const;
 
   /// By port: how many frames of expected() the device sends before the first input that does not
   /// come.
@@ -82,10 +82,10 @@ class LiveModel {
 
  private:
   using Times = std::function<Time(std::size_t)>;
-  bool any_of(std::span<const Window> arrivals,
+  bool any_of(std::span<const Window> arrivals, Time until,
               const std::function<bool(const Outcome&)>& is) const;
   LiveModel(const Trace& trace, std::uint64_t time_scale, Duration margin, Duration step);
-  Outcome run_at(const Trace& trace, const Times& at) const;
+  Outcome run_at(const Trace& trace, const Times& at, Time until = {}) const;
   std::optional<std::string> unlike(const Outcome& outcome, std::span<const Window> arrivals) const;
   std::optional<std::string> unlike_frames(const Outcome& outcome,
                                            std::span<const Window> arrivals) const;

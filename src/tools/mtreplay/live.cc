@@ -12,6 +12,7 @@
 
 #include "conformance/printable.h"
 #include "conformance/trace_writer.h"
+#include "tools/interrupt.h"
 #include "tools/mtreplay/live_session.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/packet_port.h"
@@ -83,9 +84,9 @@ bool delivers(const Trace& trace) {
 /// One trace against the device.
 class LiveTrace {
  public:
-  LiveTrace(const LiveCommandOptions& options, Ports& ports, const Trace& trace,
-            TraceResult& result)
-      : options_(options), ports_(ports), trace_(trace), result_(result) {}
+  LiveTrace(const LiveCommandOptions& options, Ports& ports, const Interrupt& interrupt,
+            const Trace& trace, TraceResult& result)
+      : options_(options), ports_(ports), interrupt_(interrupt), trace_(trace), result_(result) {}
 
   /// Why it was not run, or nothing: then the result says how it went.
   std::optional<std::string> run();
@@ -100,6 +101,7 @@ class LiveTrace {
 
   const LiveCommandOptions& options_;
   Ports& ports_;
+  const Interrupt& interrupt_;
   const Trace& trace_;
   TraceResult& result_;
   const std::set<std::string> needs_ = needs_of(trace_);
@@ -149,6 +151,12 @@ std::optional<std::string> LiveTrace::configure(StimulusCommand& command,
     pid_ = static_cast<pid_t>(
         std::clamp<std::int64_t>(pid->get_int64(), 0, std::numeric_limits<pid_t>::max()));
   }
+  if (pid_ != 0 && !alive(pid_)) {
+    return fmt::format(
+        "--stimulus-cmd: configure: \"pid\": {} is no process that runs on this host; tell that of "
+        "the device as it is here, or none",
+        pid_);
+  }
   return std::nullopt;
 }
 
@@ -161,13 +169,13 @@ std::optional<std::string> LiveTrace::run() {
   if (!plan) return plan.error().message;
   std::optional<StimulusCommand> command;
   if (!options_.stimulus_command.empty()) {
-    auto started = StimulusCommand::start(options_.stimulus_command);
+    auto started = StimulusCommand::start(options_.stimulus_command, interrupt_);
     if (!started) return started.error().message;
     command.emplace(std::move(*started));
     if (auto why = configure(*command, plan->time_scale)) return why;
   }
   // From here on the device is there: what fails is no reason not to be run.
-  LiveSession session(trace_, *plan, options_.live, chosen_);
+  LiveSession session(trace_, *plan, options_.live, chosen_, interrupt_);
   session.watch(pid_);
   std::optional<std::string> failed;
   StimulusCommand* const asked = command ? &*command : nullptr;
@@ -238,7 +246,8 @@ void LiveTrace::inconclusive(std::string why) {
   result_.message = std::move(why);
 }
 
-TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Ports& ports) {
+TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Ports& ports,
+                     const Interrupt& interrupt) {
   TraceResult result;
   result.path = path;
   result.name = path.stem().string();
@@ -250,12 +259,19 @@ TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Po
   for (unsigned attempt = 1;; ++attempt) {
     TraceResult tried = result;
     tried.rules = trace->rules;
-    if (auto why = LiveTrace(options, ports, *trace, tried).run()) {
+    if (auto why = LiveTrace(options, ports, interrupt, *trace, tried).run()) {
       tried.status = kNotRun;
       tried.message = std::move(*why);
     }
+    // What was run once stays run, whatever keeps it from being run again.
+    if (tried.status == kNotRun && attempt > 1) {
+      result.message += fmt::format("; at attempt {}: {}", attempt, tried.message);
+      return result;
+    }
     if (tried.live) tried.live->attempts = attempt;
-    if (tried.status != kInconclusive || attempt == options.attempts) return tried;
+    result = std::move(tried);
+    const bool again = result.status == kInconclusive && attempt < options.attempts;
+    if (!again || interrupt.wait(Duration{0})) return result;
   }
 }
 
@@ -300,12 +316,17 @@ int run_live(const LiveCommandOptions& options, std::ostream& out, std::ostream&
   if (auto fault = output_fault(options.output, files_of(*traces))) return complain(*fault);
   auto ports = open_ports(*interfaces, options.live.ether_type);
   if (!ports) return complain(ports.error().message);
+  const Interrupt interrupt;
   std::vector<TraceResult> results;
   for (const fs::path& path : *traces) {
-    results.push_back(
-        guarded(path, [&](const fs::path& one) { return live_one(one, options, *ports); }));
+    results.push_back(guarded(
+        path, [&](const fs::path& one) { return live_one(one, options, *ports, interrupt); }));
     if (options.text()) out << result_text(results.back()) << std::flush;
     if (results.back().status == kUnusable) complain(results.back().message);
+    if (!interrupt.wait(Duration{0})) continue;
+    complain(
+        fmt::format("interrupted: {} of {} traces were looked at", results.size(), traces->size()));
+    break;
   }
   if (auto fault = finish_report(options, results, sums(results), out)) return complain(*fault);
   const bool none = std::all_of(results.begin(), results.end(),

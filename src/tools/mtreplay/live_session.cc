@@ -18,6 +18,8 @@ using conformance::Input;
 
 /// Between the device's configuration and the trace's time 0.
 constexpr Duration kLead = std::chrono::milliseconds(20);
+/// What a link may take until it has carrier.
+constexpr Duration kTraining = std::chrono::seconds(10);
 constexpr std::int64_t kLooks = 2;  // at the device, in a tolerance
 /// Less is no stall.
 constexpr Duration kNoStall = std::chrono::microseconds(200);
@@ -57,7 +59,33 @@ bool alive(pid_t pid) {
   return at != std::string::npos && text[at + 2] != 'Z' && text[at + 2] != 'X';
 }
 
+/// A port whose carrier the trace's owner takes away is not looked at.
+Result<void> LiveSession::check_carrier() const {
+  for (std::size_t port = 0; port < ports_.size(); ++port) {
+    const auto of_port = [&](const conformance::Stimulus& s) {
+      using Do = conformance::Stimulus::Do;
+      return s.port.value() == port && (s.what == Do::kCarrierDown || s.what == Do::kCarrierUp);
+    };
+    if (run_ != nullptr && std::any_of(trace_.stimuli.begin(), trace_.stimuli.end(), of_port)) {
+      continue;
+    }
+    if (auto running = ports_[port]->check_carrier(); !running) return running;
+  }
+  return {};
+}
+
+/// A real one may train for some seconds once the device is configured.
+Result<void> LiveSession::wait_for_carrier() {
+  const Time end = steady_now() + kTraining;
+  for (;;) {
+    auto carrier = check_carrier();
+    if (carrier || steady_now() > end) return carrier;
+    if (interrupt_.wait(std::chrono::milliseconds(20))) return Error{"interrupted"};
+  }
+}
+
 Result<void> LiveSession::play(StimulusCommand* command) {
+  if (auto carrier = wait_for_carrier(); !carrier) return carrier;
   for (PacketPort* port : ports_) {
     if (auto discarded = port->discard(); !discarded) return discarded;
   }
@@ -75,11 +103,12 @@ Result<void> LiveSession::play_on(StimulusCommand* command) {
     ended_ = steady_now();
     if (auto drained = drain(); !drained) return drained;
     look_at_device();
+    if (auto carrier = check_carrier(); !carrier) return carrier;
     if (run_->over(ended_)) return {};
     if (run_->ready() && steady_now() >= run_->due()) {
       if (auto acted = act(command); !acted) return acted;
-    } else {
-      wait();
+    } else if (!wait()) {
+      return Error{"interrupted"};
     }
   }
 }
@@ -114,19 +143,20 @@ Result<void> LiveSession::act(StimulusCommand* command) {
   return {};
 }
 
-/// Until something comes, the next thing is due, or the device is to be looked at.
-void LiveSession::wait() {
+/// Until something comes, the next thing is due, or the device is to be looked at; false: we are
+/// interrupted.
+bool LiveSession::wait() {
   const Time now = steady_now();
   Duration left = options_.tolerance / kLooks;
   if (run_->ready()) left = std::clamp(run_->due() - now, Duration{}, left);
-  const timespec timeout{
-      0, static_cast<long>(std::min<Duration>(left, std::chrono::milliseconds(500)).count())};
   std::vector<pollfd> ready;
   for (const PacketPort* port : ports_) ready.push_back({port->fd(), POLLIN, 0});
-  ::ppoll(ready.data(), ready.size(), &timeout, nullptr);
+  if (interrupt_.wait(std::min<Duration>(left, std::chrono::milliseconds(500)), ready))
+    return false;
   // A host that does not run this program when it is time may not run the device either.
   const Time ended = steady_now();
   if (pid_ != 0 && ended - now - left > kNoStall) stalls_.push_back({now + left, ended});
+  return true;
 }
 
 void LiveSession::look_at_device() {

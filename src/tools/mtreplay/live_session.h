@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "conformance/live.h"
+#include "tools/interrupt.h"
 #include "tools/mtreplay/packet_port.h"
 #include "tools/mtreplay/stimulus_command.h"
 
@@ -30,14 +31,20 @@ class LiveSession {
  public:
   /// All are kept by reference. `ports`: one a port of the trace.
   LiveSession(const conformance::Trace& trace, const conformance::LivePlan& plan,
-              const conformance::LiveOptions& options, std::vector<PacketPort*> ports)
-      : trace_(trace), plan_(plan), options_(options), ports_(std::move(ports)) {}
+              const conformance::LiveOptions& options, std::vector<PacketPort*> ports,
+              const Interrupt& interrupt)
+      : trace_(trace),
+        plan_(plan),
+        options_(options),
+        ports_(std::move(ports)),
+        interrupt_(interrupt) {}
 
   /// The device is a process of this host; what it waits for a CPU is not its fault. 0: it is none.
   void watch(pid_t pid) { pid_ = pid; }
 
-  /// Forgets what came before, and does what the trace says to its end, or until the device
-  /// differs. The Error: the medium or the command failed; what was done until then stands.
+  /// Waits for carrier on all ports, forgets what came before, and does what the trace says to its
+  /// end, or until the device differs. The Error: the medium or the command failed; what was done
+  /// until then stands.
   Result<void> play(StimulusCommand* command);
 
   /// What was played; nullptr: nothing, as play() failed before.
@@ -50,13 +57,16 @@ class LiveSession {
   Result<void> play_on(StimulusCommand* command);
   Result<void> drain();
   Result<void> act(StimulusCommand* command);
-  void wait();
+  bool wait();
+  Result<void> wait_for_carrier();
+  Result<void> check_carrier() const;
   void look_at_device();
 
   const conformance::Trace& trace_;
   const conformance::LivePlan& plan_;
   const conformance::LiveOptions& options_;
   std::vector<PacketPort*> ports_;
+  const Interrupt& interrupt_;
   std::unique_ptr<conformance::LiveRun> run_;
   pid_t pid_ = 0;
   Duration delay_{};  ///< of the device so far

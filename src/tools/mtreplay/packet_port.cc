@@ -1,5 +1,6 @@
 #include "tools/mtreplay/packet_port.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -17,10 +18,11 @@
 namespace mtl::tools {
 namespace {
 
-constexpr int kLongestFrame = 65535;
 constexpr int kReceiveBuffer = 8 << 20;
-constexpr std::uint16_t kTag = 0x8100;  // 802.1Q
+constexpr std::uint16_t kTag = 0x8100;         // 802.1Q
+constexpr std::uint16_t kServiceTag = 0x88A8;  // 802.1ad
 constexpr std::size_t kTagBytes = 4;
+constexpr std::size_t kTags = 2;  ///< that one sees the frame behind
 
 Time clock_now(clockid_t clock) {
   timespec now{};
@@ -35,12 +37,14 @@ Time kernel_time(const timeval& at) {
          (clock_now(CLOCK_REALTIME) - clock_now(CLOCK_MONOTONIC));
 }
 
+/// Behind any tags: a tagged frame is no frame of the link, but is one of the device.
 bool has_type(std::span<const std::byte> frame, std::uint16_t ether_type) {
-  std::size_t at = 2 * sizeof(Mac);
-  if (frame.size() >= link::kEthernetHeader + kTagBytes && load16(frame.data() + at) == kTag) {
-    at += kTagBytes;
+  for (std::size_t at = 2 * sizeof(Mac); frame.size() >= at + 2; at += kTagBytes) {
+    const std::uint16_t type = load16(frame.data() + at);
+    if (type == ether_type) return true;
+    if (type != kTag && type != kServiceTag) return false;
   }
-  return frame.size() >= at + 2 && load16(frame.data() + at) == ether_type;
+  return false;
 }
 
 }  // namespace
@@ -61,7 +65,10 @@ Result<PacketPort> PacketPort::open(const std::string& interface, std::uint16_t 
   PacketPort port{::pcap_create(interface.c_str(), why.data()), interface, ether_type};
   if (!port.pcap_) return port.fault(why.data());
   pcap_t* pcap = port.pcap_.get();
-  ::pcap_set_snaplen(pcap, kLongestFrame);
+  // The ring has a place of that many bytes for each frame.
+  const auto longest = port.longest_frame();
+  if (!longest) return longest.error();
+  ::pcap_set_snaplen(pcap, static_cast<int>(*longest + kTags * kTagBytes));
   ::pcap_set_promisc(pcap, 1);
   ::pcap_set_immediate_mode(pcap, 1);
   ::pcap_set_buffer_size(pcap, kReceiveBuffer);
@@ -79,10 +86,24 @@ Result<PacketPort> PacketPort::open(const std::string& interface, std::uint16_t 
   }
   if (::pcap_datalink(pcap) != DLT_EN10MB) return port.fault("is no Ethernet");
   if (!nanoseconds || ::pcap_setdirection(pcap, PCAP_D_IN) != 0 ||
-      ::pcap_setnonblock(pcap, 1, why.data()) != 0 || port.fd() < 0) {
+      ::pcap_setnonblock(pcap, 1, why.data()) != 0 || port.fd() < 0 || !port.filter()) {
     return port.fault("cannot be listened to as needed: another libpcap, or no Linux interface");
   }
+  // What the stimulus command starts may outlive us, and must not keep the interface.
+  ::fcntl(port.fd(), F_SETFD, FD_CLOEXEC);
   return port;
+}
+
+/// Other traffic does not take the ring's places.
+bool PacketPort::filter() {
+  bpf_program program{};
+  const std::string text = fmt::format("ether proto {} or vlan", ether_type_);
+  if (::pcap_compile(pcap_.get(), &program, text.c_str(), 1, PCAP_NETMASK_UNKNOWN) != 0) {
+    return false;
+  }
+  const bool set = ::pcap_setfilter(pcap_.get(), &program) == 0;
+  ::pcap_freecode(&program);
+  return set;
 }
 
 Result<std::size_t> PacketPort::longest_frame() const {
@@ -91,6 +112,20 @@ Result<std::size_t> PacketPort::longest_frame() const {
   interface_.copy(request.ifr_name, IFNAMSIZ - 1);
   if (::ioctl(any.get(), SIOCGIFMTU, &request) != 0) return fault(std::strerror(errno));
   return static_cast<std::size_t>(request.ifr_mtu) + link::kEthernetHeader;
+}
+
+Result<void> PacketPort::check_carrier() const {
+  const Fd any{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  ifreq request{};
+  interface_.copy(request.ifr_name, IFNAMSIZ - 1);
+  if (::ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return fault(std::strerror(errno));
+  if ((request.ifr_flags & IFF_UP) == 0) {
+    return fault(fmt::format("is down; `ip link set dev {} up`", interface_));
+  }
+  if ((request.ifr_flags & IFF_RUNNING) == 0) {
+    return fault("has no carrier: is the cable in, and the device's side up?");
+  }
+  return {};
 }
 
 Result<void> PacketPort::send(std::span<const std::byte> frame) {

@@ -31,6 +31,9 @@ class PacketPort {
   /// The longest frame that the interface takes now, with its Ethernet header.
   Result<std::size_t> longest_frame() const;
 
+  /// The Error: it is down, or has no carrier.
+  Result<void> check_carrier() const;
+
   /// Sends a whole frame, without FCS; it has left when this returns.
   Result<void> send(std::span<const std::byte> frame);
 
@@ -52,6 +55,7 @@ class PacketPort {
   PacketPort(pcap_t* pcap, std::string interface, std::uint16_t ether_type)
       : pcap_(pcap), interface_(std::move(interface)), ether_type_(ether_type) {}
   Error fault(const std::string& what) const;
+  bool filter();
   unsigned lost() const;
 
   std::unique_ptr<pcap_t, Close> pcap_;

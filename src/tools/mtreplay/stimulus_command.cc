@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -24,6 +25,7 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr Duration kHurry = std::chrono::seconds(2);  ///< to end, once we are interrupted
 constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
 Error fault(const std::string& what) {
@@ -32,7 +34,8 @@ Error fault(const std::string& what) {
 
 }  // namespace
 
-Result<StimulusCommand> StimulusCommand::start(const std::string& command, Duration patience) {
+Result<StimulusCommand> StimulusCommand::start(const std::string& command,
+                                               const Interrupt& interrupt, Duration patience) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return fault(std::strerror(errno));
@@ -45,7 +48,12 @@ Result<StimulusCommand> StimulusCommand::start(const std::string& command, Durat
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&files, theirs.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, theirs.get(), STDOUT_FILENO);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // of its own
+  // A group of its own, so a terminal's Ctrl-C is ours alone; and signals as usual, though we wait
+  // for them otherwise.
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   std::string shell = "/bin/sh";
   std::string option = "-c";
   std::string text = command;
@@ -56,19 +64,20 @@ Result<StimulusCommand> StimulusCommand::start(const std::string& command, Durat
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return fault(fmt::format("cannot be started: {}", std::strerror(failed)));
-  return StimulusCommand{std::move(ours), pid, patience};
+  return StimulusCommand{std::move(ours), pid, interrupt, patience};
 }
 
 StimulusCommand::StimulusCommand(StimulusCommand&& other) noexcept
     : channel_(std::move(other.channel_)),
       pid_(std::exchange(other.pid_, -1)),
+      interrupt_(other.interrupt_),
       patience_(other.patience_),
       unread_(std::move(other.unread_)) {}
 
 StimulusCommand::~StimulusCommand() {
   if (pid_ < 0) return;
   channel_.reset();
-  const Time end = steady_now() + patience_;
+  const Time end = steady_now() + (interrupted() ? std::min(patience_, kHurry) : patience_);
   siginfo_t ended{};
   const auto id = static_cast<id_t>(pid_);
   while (::waitid(P_PID, id, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0 &&
@@ -96,10 +105,11 @@ Result<json::object> StimulusCommand::ask(const json::object& line) {
 /// Waits until the channel is ready for `events`; false: `end` has come.
 bool StimulusCommand::wait(short events, Time end) const {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_now()).count();
-    if (left <= 0) return false;
-    pollfd ready{channel_.get(), events, 0};
-    if (::poll(&ready, 1, static_cast<int>(left)) > 0) return true;
+    const Duration left = end - steady_now();
+    if (left <= Duration{0}) return false;
+    std::array<pollfd, 1> ready{{{channel_.get(), events, 0}}};
+    if (interrupt_->wait(left, ready)) return false;
+    if (ready[0].revents != 0) return true;
   }
 }
 
@@ -119,7 +129,8 @@ Result<void> StimulusCommand::send_line(const std::string& text) {
     if (n >= 0) {
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
-      if (!wait(POLLOUT, end)) return fault("does not read its input");
+      if (!wait(POLLOUT, end))
+        return fault(interrupted() ? "interrupted" : "does not read its input");
     } else if (errno != EINTR) {
       return fault("has ended");
     }
@@ -136,7 +147,7 @@ Result<std::string> StimulusCommand::read_line() {
       return line;
     }
     if (unread_.size() > kLongestLine) return fault("answers without end");
-    if (!wait(POLLIN, end)) return fault("did not answer in time");
+    if (!wait(POLLIN, end)) return fault(interrupted() ? "interrupted" : "did not answer in time");
     std::array<char, 65536> piece{};
     const ssize_t n = ::recv(channel_.get(), piece.data(), piece.size(), 0);
     if (n < 0 && errno == EINTR) continue;

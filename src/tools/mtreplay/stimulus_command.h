@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "tools/interrupt.h"
 
 namespace mtl::tools {
 
@@ -18,8 +19,10 @@ class StimulusCommand {
  public:
   static constexpr Duration kPatience = std::chrono::minutes(1);
 
-  /// Starts `command` by the shell. It has `patience` for each answer and for its end.
-  static Result<StimulusCommand> start(const std::string& command, Duration patience = kPatience);
+  /// Starts `command` by the shell. It has `patience` for each answer and for its end, of which
+  /// little is left once `interrupt`, which outlives it, has come.
+  static Result<StimulusCommand> start(const std::string& command, const Interrupt& interrupt,
+                                       Duration patience = kPatience);
   StimulusCommand(StimulusCommand&& other) noexcept;
   StimulusCommand& operator=(StimulusCommand&&) = delete;
   /// Ends its input, waits for its end, and kills what is then left of the process group that it
@@ -31,14 +34,16 @@ class StimulusCommand {
   Result<boost::json::object> ask(const boost::json::object& line);
 
  private:
-  StimulusCommand(Fd channel, pid_t pid, Duration patience)
-      : channel_(std::move(channel)), pid_(pid), patience_(patience) {}
+  StimulusCommand(Fd channel, pid_t pid, const Interrupt& interrupt, Duration patience)
+      : channel_(std::move(channel)), pid_(pid), interrupt_(&interrupt), patience_(patience) {}
   bool wait(short events, Time end) const;
+  bool interrupted() const { return interrupt_->wait(Duration{0}); }
   Result<void> send_line(const std::string& text);
   Result<std::string> read_line();
 
   Fd channel_;
   pid_t pid_ = -1;
+  const Interrupt* interrupt_;
   Duration patience_;
   std::string unread_;
 };

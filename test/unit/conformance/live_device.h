@@ -26,7 +26,8 @@ struct Wire {
   Duration jitter{};                                  ///< beyond it, at most, each way
   std::int64_t drift_ppm = 0;                         ///< of the device's clock and timers
   Duration stimulus = std::chrono::microseconds(50);  ///< what one takes
-  std::map<std::size_t, Duration> late;               ///< so much later input i is done
+  int obeyed = 25;                       ///< done when so much of it, in percent, is over
+  std::map<std::size_t, Duration> late;  ///< so much later input i is done
   /// Whether the device waits to be run, from, for how long: what it sends then comes after it.
   std::optional<Stall> stall;
   std::uint32_t seed = 1;
@@ -78,7 +79,8 @@ class LiveDevice {
         *timer = std::min(*timer, kMaxTraceTimer / scale) * scale;
       }
     }
-    horizon_ = kClock + 2 * (trace.end.time_since_epoch() * scale) + std::chrono::seconds(1);
+    horizon_ = kClock + 2 * (trace.end.time_since_epoch() * scale) + std::chrono::seconds(1) +
+               static_cast<std::int64_t>(trace.stimuli.size()) * wire_.stimulus;
   }
 
   Wrong wrong;
@@ -92,9 +94,9 @@ class LiveDevice {
     inputs_.push_back({frames_.back().at, &frames_.back(), nullptr, {}});
     run_again();
   }
-  /// Its owner does something, in a quarter of the time that it takes.
+  /// Its owner does something.
   void apply(Stimulus stimulus, Time now) {
-    stimulus.at = device_time(now + wire_.stimulus / 4);
+    stimulus.at = device_time(now + wire_.stimulus * wire_.obeyed / 100);
     stimuli_.push_back(std::move(stimulus));
     inputs_.push_back({stimuli_.back().at, nullptr, &stimuli_.back(), {}});
     run_again();

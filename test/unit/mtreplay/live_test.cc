@@ -167,8 +167,9 @@ json::object ask_line(std::size_t bytes) {
 }
 
 TEST(StimulusCommand, AnswersThatNothingWasAskedForAreNoAnswers) {
+  const Interrupt interrupt;
   auto command = StimulusCommand::start(
-      "read l; printf '{\"ok\": true}\\n{\"ok\": false}\\n'; cat > /dev/null");
+      "read l; printf '{\"ok\": true}\\n{\"ok\": false}\\n'; cat > /dev/null", interrupt);
   ASSERT_TRUE(command);
   ASSERT_TRUE(command->ask(ask_line(1)));
   const auto second = command->ask(ask_line(1));
@@ -177,7 +178,9 @@ TEST(StimulusCommand, AnswersThatNothingWasAskedForAreNoAnswers) {
 }
 
 TEST(StimulusCommand, OneThatDoesNotReadIsNotWaitedForForEver) {
-  auto command = StimulusCommand::start("exec sleep 100", std::chrono::milliseconds(100));
+  const Interrupt interrupt;
+  auto command =
+      StimulusCommand::start("exec sleep 100", interrupt, std::chrono::milliseconds(100));
   ASSERT_TRUE(command);
   const auto answer = command->ask(ask_line(std::size_t{4} << 20));
   ASSERT_FALSE(answer);
@@ -187,7 +190,9 @@ TEST(StimulusCommand, OneThatDoesNotReadIsNotWaitedForForEver) {
 TEST(StimulusCommand, WhatItStartedEndsWithIt) {
   pid_t child = 0;
   {
-    auto command = StimulusCommand::start("sleep 100 & read l; echo \"{\\\"pid\\\": $!}\"");
+    const Interrupt interrupt;
+    auto command =
+        StimulusCommand::start("sleep 100 & read l; echo \"{\\\"pid\\\": $!}\"", interrupt);
     ASSERT_TRUE(command);
     const auto answer = command->ask(ask_line(1));
     ASSERT_TRUE(answer) << answer.error().message;
@@ -195,6 +200,67 @@ TEST(StimulusCommand, WhatItStartedEndsWithIt) {
     ASSERT_TRUE(alive(child));
   }
   while (alive(child)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// The first attempt configures a device and loses it; the second one cannot configure it.
+TEST_F(Live, WhatWasRunOnceIsNotCalledNotRun) {
+  const auto once = std::filesystem::path(testing::TempDir()) / "mtreplay_live_once";
+  std::filesystem::remove(once);
+  options_.stimulus_command = "if [ -e " + once.string() +
+                              " ]; then read l; echo '{\"ok\": false}'; " + "else touch " +
+                              once.string() + "; " + after_configure("exit") + "; fi";
+  EXPECT_EQ(run(), kInconclusive);
+  EXPECT_THAT(out_, HasSubstr("UNSURE  bringup_peer_first: --stimulus-cmd"));
+  EXPECT_THAT(out_, HasSubstr("at attempt 2: --stimulus-cmd cannot configure"));
+  std::filesystem::remove(once);
+}
+
+TEST_F(Live, ADeviceThatIsNotOnThisHostIsNotWatched) {
+  options_.stimulus_command = "read l; echo '{\"ok\": true, \"pid\": 4000000}'; read l";
+  expect_not_run("\"pid\": 4000000 is no process that runs on this host");
+}
+
+TEST_F(Live, AnInterfaceThatGoesDownIsNotTheDevicesFault) {
+  options_.attempts = 1;
+  options_.stimulus_command =
+      after_configure("read l; echo '{\"ok\": true}'; ip link set d0 down; read l");
+  EXPECT_EQ(run(), kInconclusive);
+  EXPECT_THAT(out_, HasSubstr("UNSURE  bringup_peer_first: interface t0: has no carrier"));
+  ASSERT_EQ(std::system("ip link set d0 up"), 0);
+}
+
+TEST_F(Live, AnInterruptEndsItWithItsSumsAndItsCommand) {
+  options_.attempts = 1;
+  options_.stimulus_command = "sleep 100 & echo $! > " +
+                              (testing::TempDir() + "/mtreplay_live_pid") +
+                              "; kill -TERM $PPID; wait";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(run(), kUnusable);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_THAT(out_, HasSubstr("interrupted"));
+  EXPECT_THAT(err_, HasSubstr("interrupted: 1 of 1 traces were looked at"));
+  pid_t child = 0;
+  std::ifstream(testing::TempDir() + "/mtreplay_live_pid") >> child;
+  ASSERT_GT(child, 0);
+  while (alive(child)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// A daemon that the command leaves behind would keep the interface's socket.
+TEST_F(Live, TheStimulusCommandDoesNotInheritTheInterface) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "mtreplay_live_fds";
+  options_.stimulus_command =
+      "readlink /proc/self/fd/* > " + file.string() + "; read l; echo '{\"ok\": false}'";
+  EXPECT_EQ(run(), kUnusable);
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::size_t sockets = 0;
+  for (std::size_t at = text.find("socket:"); at != std::string::npos;
+       at = text.find("socket:", at + 1)) {
+    ++sockets;
+  }
+  // Standard input; standard output goes to the file.
+  EXPECT_EQ(sockets, 1U) << text;
+  std::filesystem::remove(file);
 }
 
 TEST_F(Live, TheStimulusCommandIsToldWhatToConfigure) {

@@ -27,11 +27,6 @@ constexpr std::int64_t kPatience = 2;
 constexpr std::int64_t kStalled = 4;
 constexpr std::size_t kTxAt = link::kFrameHeader + 16;
 
-link::Kind kind_of(const TraceFrame& frame) {
-  if (frame.bytes.size() <= link::kEthernetHeader) return link::Kind::kData;
-  return static_cast<link::Kind>(load8(frame.bytes.data() + link::kEthernetHeader) & 0x0FU);
-}
-
 /// The shortest timer that may run in a trace. Without DATA nothing is acknowledged and nothing is
 /// missing.
 Duration shortest_timer(const Trace& trace) {
@@ -130,6 +125,11 @@ bool timeless(const Difference& difference) {
 }
 
 }  // namespace
+
+link::Kind kind_of(const TraceFrame& frame) {
+  if (frame.bytes.size() <= link::kEthernetHeader) return link::Kind::kData;
+  return static_cast<link::Kind>(load8(frame.bytes.data() + link::kEthernetHeader) & 0x0FU);
+}
 
 Result<LivePlan> plan_live(const Trace& trace, const LiveOptions& options) {
   if (clock_wraps(trace)) {
@@ -438,12 +438,12 @@ bool LiveRun::stalled(const Fault& fault, std::span<const Stall> stalls) const {
   if (fault.beyond < Duration{} || all <= fault.beyond) return false;
   const auto& sent = sent_[fault.port.value()];
   const bool content = fault.beyond == Duration{} && fault.index < sent.size();
-  return !content || may_be(fault, all);
+  return !content || may_be(fault, stalls);
 }
 
-/// Whether a right device may send a frame that differs, where an input may have reached it `by`
-/// earlier or later than it seems.
-bool LiveRun::may_be(const Fault& fault, Duration by) const {
+/// Whether a right device may send a frame that differs, where what came before a stall may have
+/// reached it earlier or later than it seems, by what the stalls took from there to the fault.
+bool LiveRun::may_be(const Fault& fault, std::span<const Stall> stalls) const {
   const std::size_t port = fault.port.value();
   const std::vector<std::byte>& bytes = sent_[port][fault.index].bytes;
   const LiveModel::Expected* wanted = expected(port, fault.index);
@@ -452,9 +452,14 @@ bool LiveRun::may_be(const Fault& fault, Duration by) const {
       wanted->without_clock == without_clock(bytes)) {
     return false;
   }
-  std::vector<Window> windows = arrivals(done_.size(), tolerance_ / kTransit + by);
-  for (Window& window : windows) {
-    if (window.earliest != kNever) window.earliest = std::max(window.earliest - by, Time{});
+  std::vector<Window> windows = arrivals(done_.size(), tolerance_ / kTransit);
+  for (std::size_t i = 0; i < done_.size(); ++i) {
+    Duration by{};
+    for (const Stall& stall : stalls) {
+      if (stall.to > done_[i].began && stall.from < fault.at) by += stall.to - stall.from;
+    }
+    windows[i].earliest = std::max(windows[i].earliest - by, Time{});
+    windows[i].latest += by;
   }
   return plan_.model.may_send(windows, fault.port, fault.index, bytes,
                               Time{fault.at - start_ + tolerance_});

@@ -43,6 +43,9 @@ struct LivePlan {
 /// device's clock.
 Result<LivePlan> plan_live(const Trace& trace, const LiveOptions& options);
 
+/// That of its link header; kData if it is too short for one.
+link::Kind kind_of(const TraceFrame& frame);
+
 /// By how much things came late (below 0: early).
 struct Lateness {
   std::size_t count = 0;
@@ -144,7 +147,7 @@ class LiveRun {
   std::vector<Fault> find_faults(const Windows& windows, Time now) const;
   std::vector<std::vector<SentFrame>> told(const std::vector<Fault>& faults) const;
   void measure(const Windows& windows);
-  bool may_be(const Fault& fault, Duration by) const;
+  bool may_be(const Fault& fault, std::span<const Stall> stalls) const;
   bool overtaken(const Fault& fault) const;
   bool stalled(const Fault& fault, std::span<const Stall> stalls) const;
 

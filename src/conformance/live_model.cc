@@ -21,6 +21,10 @@ constexpr std::array kTimers{&link::Timers::init_interval,  &link::Timers::keepa
                              &link::Timers::replay_timeout, &link::Timers::nack_interval,
                              &link::Timers::hold_down};
 
+/// Into a long window one looks so often at most: what it holds, the device's timers, has few
+/// steps.
+constexpr std::int64_t kMostSteps = 200;
+
 template <class Change>
 void change_timers(Trace& trace, Change change) {
   for (TracePort& port : trace.ports) {
@@ -196,7 +200,9 @@ bool LiveModel::any_of(std::span<const Window> arrivals, Time until,
   }
   for (std::size_t wide = 0; wide < inputs_.size(); ++wide) {
     if (!comes(arrivals[wide])) continue;
-    for (Time at = arrivals[wide].earliest + step_; at < arrivals[wide].latest; at += step_) {
+    const Window& window = arrivals[wide];
+    const Duration step = std::max(step_, (window.latest - window.earliest) / kMostSteps);
+    for (Time at = window.earliest + step; at < window.latest; at += step) {
       for (const bool late : {false, true}) {
         const bool found = try_at([&](std::size_t i) {
           if (i == wide) return at;

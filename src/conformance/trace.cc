@@ -230,7 +230,8 @@ void read_delivered(const JsonField& field, Trace& trace) {
 }
 
 /// Counters of one port (`layer` kLink) or of the node (kNetwork).
-DropCounts read_drops(const JsonField& field, DropLayer layer) {
+/// `least`: a trace does not name what is not counted, a device may.
+DropCounts read_drops(const JsonField& field, DropLayer layer, std::uint64_t least) {
   DropCounts drops;
   for (const std::string& key : field.names()) {
     const auto* known = std::find_if(kDropInfo.begin(), kDropInfo.end(), [&](const DropInfo& i) {
@@ -241,25 +242,26 @@ DropCounts read_drops(const JsonField& field, DropLayer layer) {
                                                 : "is no drop counter of the node (section 4)");
       break;
     }
-    const auto count = field[key].number(1, static_cast<std::uint64_t>(max_of<std::int64_t>));
-    drops[static_cast<Drop>(known - kDropInfo.begin())] = count;
+    const auto count = field[key].number(least, static_cast<std::uint64_t>(max_of<std::int64_t>));
+    if (count != 0) drops[static_cast<Drop>(known - kDropInfo.begin())] = count;
   }
   return drops;
 }
 
 /// `ports`: one a port of the trace.
-void read_counters(const JsonField& field, std::vector<DropCounts>& ports, DropCounts& node) {
+void read_counters(const JsonField& field, std::uint64_t least, std::vector<DropCounts>& ports,
+                   DropCounts& node) {
   std::vector<std::string> known;
   for (std::size_t port = 0; port < ports.size(); ++port) known.push_back(std::to_string(port));
   for (const std::string& key : field.names()) {
     if (key == kNodeCounters) {
-      node = read_drops(field[key], DropLayer::kNetwork);
+      node = read_drops(field[key], DropLayer::kNetwork, least);
       continue;
     }
     const auto port = std::find(known.begin(), known.end(), key);
     if (port == known.end()) return field[key].fail("must be a port of the trace, or \"node\"");
     ports[static_cast<std::size_t>(port - known.begin())] =
-        read_drops(field[key], DropLayer::kLink);
+        read_drops(field[key], DropLayer::kLink, least);
   }
 }
 
@@ -279,7 +281,7 @@ void read_trace(const JsonField& root, Trace& trace) {
   read_scenario(root, trace);
   if (trace.ports.empty()) return;  // already an error
   read_delivered(root["delivered"], trace);
-  read_counters(root["counters"], trace.port_drops, trace.node_drops);
+  read_counters(root["counters"], 1, trace.port_drops, trace.node_drops);
 }
 
 /// Whose frames carry a source MAC.
@@ -418,7 +420,7 @@ Result<Told> read_told(const std::string& who, const boost::json::object& answer
   }
   if (const auto counters = root.find("counters")) {
     told.port_drops.emplace(trace.ports.size());
-    read_counters(*counters, *told.port_drops, told.node_drops);
+    read_counters(*counters, 0, *told.port_drops, told.node_drops);
   }
   if (file.error()) return *file.error();
   return told;

@@ -1,6 +1,7 @@
 #include "tools/mtreplay/live.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -32,6 +33,7 @@ using Interfaces = std::map<std::size_t, std::string>;
 Result<Interfaces> read_interfaces(const std::vector<std::string>& options) {
   Interfaces interfaces;
   std::set<std::string> used;
+  std::set<unsigned> indexes;
   for (const std::string& option : options) {
     std::size_t port = 0;
     const char* end = option.data() + option.size();
@@ -41,7 +43,10 @@ Result<Interfaces> read_interfaces(const std::vector<std::string>& options) {
       return Error{fmt::format("--interface {}: must be PORT=INTERFACE, as 0=eth1", option)};
     }
     const std::string name(at + 1, end);
-    if (!interfaces.emplace(port, name).second || !used.insert(name).second) {
+    // One may have several names.
+    const unsigned index = ::if_nametoindex(name.c_str());
+    const bool again = index != 0 && !indexes.insert(index).second;
+    if (!interfaces.emplace(port, name).second || !used.insert(name).second || again) {
       return Error{
           fmt::format("--interface {}: a port or an interface that was named before", option)};
     }
@@ -77,8 +82,11 @@ std::set<std::string> needs_of(const Trace& trace) {
   return needs;
 }
 
+/// Whether packets come in, so that it tells something what of them is delivered, be it nothing.
 bool delivers(const Trace& trace) {
-  return trace.digest ? trace.digest->count != 0 : !trace.deliveries.empty();
+  return std::any_of(trace.frames.begin(), trace.frames.end(), [](const auto& frame) {
+    return frame.received && conformance::kind_of(frame) == link::Kind::kData;
+  });
 }
 
 /// One trace against the device.
@@ -207,7 +215,8 @@ std::optional<std::string> LiveTrace::ask_results(StimulusCommand& command,
 /// Frames first: what they say stands whatever failed afterwards.
 void LiveTrace::judge(LiveSession& session, StimulusCommand* command,
                       std::optional<std::string> failed) {
-  if (session.run() == nullptr) return inconclusive(failed.value_or("nothing was played"));
+  if (session.run() == nullptr || session.medium_failed())
+    return inconclusive(failed.value_or("nothing was played"));
   const bool died = pid_ != 0 && !alive(pid_);
   conformance::Outcome outcome = session.run()->outcome();
   if (command != nullptr && !failed) failed = ask_results(*command, outcome);
@@ -268,7 +277,13 @@ TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Po
       result.message += fmt::format("; at attempt {}: {}", attempt, tried.message);
       return result;
     }
-    if (tried.live) tried.live->attempts = attempt;
+    if (tried.live) {
+      tried.live->attempts = attempt;
+      if (result.live) {
+        tried.live->earlier = result.live->earlier;
+        tried.live->earlier.push_back(result.message);
+      }
+    }
     result = std::move(tried);
     const bool again = result.status == kInconclusive && attempt < options.attempts;
     if (!again || interrupt.wait(Duration{0})) return result;
@@ -291,6 +306,17 @@ std::string sums(const std::vector<TraceResult>& results) {
       count(kInconclusive), count(kNotRun), count(kUnusable));
 }
 
+/// Those that an interrupt kept from being looked at are told, too.
+void skip_the_rest(const std::vector<fs::path>& traces, std::vector<TraceResult>& results) {
+  for (std::size_t i = results.size(); i < traces.size(); ++i) {
+    TraceResult& result = results.emplace_back();
+    result.path = traces[i];
+    result.name = traces[i].stem().string();
+    result.status = kNotRun;
+    result.message = "interrupted";
+  }
+}
+
 int status_of(const std::vector<TraceResult>& results) {
   const auto any = [&](int status) {
     return std::any_of(results.begin(), results.end(),
@@ -311,6 +337,11 @@ int run_live(const LiveCommandOptions& options, std::ostream& out, std::ostream&
   };
   const auto interfaces = read_interfaces(options.interfaces);
   if (!interfaces) return complain(interfaces.error().message);
+  for (const unsigned tag : {0x8100U, 0x88A8U}) {
+    if (options.live.ether_type == tag) {
+      return complain(fmt::format("--ether-type {:#x}: that is the tag of a VLAN", tag));
+    }
+  }
   const auto traces = expand_traces(options.traces);
   if (!traces) return complain(traces.error().message);
   if (auto fault = output_fault(options.output, files_of(*traces))) return complain(*fault);
@@ -324,9 +355,9 @@ int run_live(const LiveCommandOptions& options, std::ostream& out, std::ostream&
     if (options.text()) out << result_text(results.back()) << std::flush;
     if (results.back().status == kUnusable) complain(results.back().message);
     if (!interrupt.wait(Duration{0})) continue;
-    complain(
-        fmt::format("interrupted: {} of {} traces were looked at", results.size(), traces->size()));
-    break;
+    skip_the_rest(*traces, results);
+    finish_report(options, results, sums(results), out);
+    return complain("interrupted: what was not run is not known of the device");
   }
   if (auto fault = finish_report(options, results, sums(results), out)) return complain(*fault);
   const bool none = std::all_of(results.begin(), results.end(),

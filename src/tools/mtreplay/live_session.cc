@@ -60,7 +60,7 @@ bool alive(pid_t pid) {
 }
 
 /// A port whose carrier the trace's owner takes away is not looked at.
-Result<void> LiveSession::check_carrier() const {
+Result<void> LiveSession::check_carrier() {
   for (std::size_t port = 0; port < ports_.size(); ++port) {
     const auto of_port = [&](const conformance::Stimulus& s) {
       using Do = conformance::Stimulus::Do;
@@ -69,7 +69,10 @@ Result<void> LiveSession::check_carrier() const {
     if (run_ != nullptr && std::any_of(trace_.stimuli.begin(), trace_.stimuli.end(), of_port)) {
       continue;
     }
-    if (auto running = ports_[port]->check_carrier(); !running) return running;
+    if (auto running = ports_[port]->check_carrier(run_ != nullptr); !running) {
+      medium_failed_ = true;
+      return running;
+    }
   }
   return {};
 }
@@ -80,6 +83,7 @@ Result<void> LiveSession::wait_for_carrier() {
   for (;;) {
     auto carrier = check_carrier();
     if (carrier || steady_now() > end) return carrier;
+    medium_failed_ = false;
     if (interrupt_.wait(std::chrono::milliseconds(20))) return Error{"interrupted"};
   }
 }

@@ -49,6 +49,8 @@ class LiveSession {
 
   /// What was played; nullptr: nothing, as play() failed before.
   const conformance::LiveRun* run() const { return run_.get(); }
+  /// Whether what play() failed for is an interface: then nothing that the device did counts.
+  bool medium_failed() const { return medium_failed_; }
   conformance::LiveVerdict verdict(const conformance::Outcome& outcome, bool deliveries_known) {
     return run_->verdict(outcome, deliveries_known, stalls_, ended_);
   }
@@ -59,7 +61,7 @@ class LiveSession {
   Result<void> act(StimulusCommand* command);
   bool wait();
   Result<void> wait_for_carrier();
-  Result<void> check_carrier() const;
+  Result<void> check_carrier();
   void look_at_device();
 
   const conformance::Trace& trace_;
@@ -72,6 +74,7 @@ class LiveSession {
   Duration delay_{};  ///< of the device so far
   Time looked_{};     ///< at it
   Time ended_{};
+  bool medium_failed_ = false;
   std::vector<conformance::Stall> stalls_;
 };
 

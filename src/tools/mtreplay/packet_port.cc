@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <utility>
 
 #include "base/byte_order.h"
 #include "base/fd.h"
@@ -114,7 +116,10 @@ Result<std::size_t> PacketPort::longest_frame() const {
   return static_cast<std::size_t>(request.ifr_mtu) + link::kEthernetHeader;
 }
 
-Result<void> PacketPort::check_carrier() const {
+Result<void> PacketPort::check_carrier(bool kept) {
+  std::uint64_t changes = 0;
+  std::ifstream(fmt::format("/sys/class/net/{}/carrier_changes", interface_)) >> changes;
+  const bool changed = std::exchange(carrier_changes_, changes) != changes;
   const Fd any{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   ifreq request{};
   interface_.copy(request.ifr_name, IFNAMSIZ - 1);
@@ -125,6 +130,7 @@ Result<void> PacketPort::check_carrier() const {
   if ((request.ifr_flags & IFF_RUNNING) == 0) {
     return fault("has no carrier: is the cable in, and the device's side up?");
   }
+  if (kept && changed) return fault("lost its carrier for a while");
   return {};
 }
 

@@ -31,8 +31,8 @@ class PacketPort {
   /// The longest frame that the interface takes now, with its Ethernet header.
   Result<std::size_t> longest_frame() const;
 
-  /// The Error: it is down, or has no carrier.
-  Result<void> check_carrier() const;
+  /// The Error: it is down, has no carrier, or, if `kept`, had none since it was last looked at.
+  Result<void> check_carrier(bool kept);
 
   /// Sends a whole frame, without FCS; it has left when this returns.
   Result<void> send(std::span<const std::byte> frame);
@@ -61,6 +61,7 @@ class PacketPort {
   std::unique_ptr<pcap_t, Close> pcap_;
   std::string interface_;
   std::uint16_t ether_type_;
+  std::uint64_t carrier_changes_ = 0;  ///< when it was last looked at
   unsigned lost_ = 0;  ///< frames that the kernel had no room for, told or forgotten
 };
 

@@ -67,6 +67,9 @@ std::string live_text(const LiveFacts& live) {
   std::string text = fmt::format("time scale {}; done late by {}; frames late by {}",
                                  live.time_scale, late_text(live.inputs), late_text(live.frames));
   if (live.attempts > 1) text += fmt::format("; at attempt {}", live.attempts);
+  for (std::size_t i = 0; i < live.earlier.size(); ++i) {
+    text += fmt::format("; attempt {}: {}", i + 1, first_line(live.earlier[i]));
+  }
   for (const std::string& what : live.not_compared) text += fmt::format("; {} not compared", what);
   return text;
 }
@@ -195,7 +198,10 @@ json::object lateness_object(const conformance::Lateness& late) {
 json::object live_object(const LiveFacts& live) {
   json::array not_compared;
   for (const std::string& what : live.not_compared) not_compared.push_back(json::string(what));
+  json::array earlier;
+  for (const std::string& why : live.earlier) earlier.push_back(json::string(lines(why)));
   return {{"time_scale", live.time_scale},
+          {"earlier", std::move(earlier)},
           {"attempts", live.attempts},
           {"done_late", lateness_object(live.inputs)},
           {"frames_late", lateness_object(live.frames)},

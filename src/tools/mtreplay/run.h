@@ -25,9 +25,10 @@ inline constexpr int kNotRun = 4;
 /// What is told of a trace that was run live beside how it went.
 struct LiveFacts {
   std::uint64_t time_scale = 1;
-  unsigned attempts = 1;         ///< this was the last one of so many
-  conformance::Lateness inputs;  ///< what was done to the device
-  conformance::Lateness frames;  ///< what the device sent
+  unsigned attempts = 1;             ///< this was the last one of so many
+  std::vector<std::string> earlier;  ///< why the attempts before it were inconclusive
+  conformance::Lateness inputs;      ///< what was done to the device
+  conformance::Lateness frames;      ///< what the device sent
   /// What the device's command did not tell, though the trace has some of it: "counters",
   /// "deliveries", or what a slow one left open, "times of 3 frames". Empty: the whole trace was
   /// compared.

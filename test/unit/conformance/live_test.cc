@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <deque>
@@ -413,6 +414,43 @@ TEST(Live, AFrameThatIsMissingLateOrEarlyDiffers) {
   }
 }
 
+/// bringup_dut_first with four stimuli that do nothing, and an end behind them, as this
+/// implementation runs it.
+Trace with_idle_stimuli() {
+  Trace trace = load("bringup_dut_first");
+  for (const int ms : {15, 25, 35, 45}) {
+    Stimulus stimulus = trace.stimuli.back();
+    stimulus.at = Time{milliseconds(ms)};
+    stimulus.what = Stimulus::Do::kCarrierUp;
+    trace.stimuli.push_back(stimulus);
+  }
+  trace.end = Time{milliseconds(60)};
+  const Outcome outcome = run(trace);
+  std::erase_if(trace.frames, [](const TraceFrame& frame) { return !frame.received; });
+  for (const SentFrame& sent : outcome.sent[0]) {
+    trace.frames.push_back({sent.at, sent.bytes, PortId{0}, false, 0});
+  }
+  std::stable_sort(trace.frames.begin(), trace.frames.end(),
+                   [](const TraceFrame& a, const TraceFrame& b) { return a.at < b.at; });
+  for (std::size_t i = 0; i < trace.frames.size(); ++i) trace.frames[i].number = i + 1;
+  trace.node_drops = outcome.node_drops;
+  trace.port_drops = outcome.port_drops;
+  return trace;
+}
+
+// The schedule stands still for them, the device's timers do not: what comes behind the end of the
+// trace comes within it.
+TEST(Live, ASlowOwnerWhoDoesNothingMakesNoRightDeviceDiffer) {
+  const Trace trace = with_idle_stimuli();
+  for (const int lag : {50, 100, 150, 300, 600, 1000, 3000}) {
+    Arrangement setup;
+    setup.wire.stimulus = milliseconds(lag);
+    setup.wire.obeyed = 0;
+    const LiveVerdict verdict = play(trace, setup).verdict;
+    EXPECT_NE(verdict.kind, Kind::kDiffers) << lag << "\n" << told(trace, verdict);
+  }
+}
+
 TEST(Live, TheTimerIsJudgedFromWhatStartsItHoweverSlowTheOwnerIs) {
   const Trace trace = load("bringup_dut_first");
   Arrangement setup;
@@ -541,6 +579,19 @@ TEST(Live, ALateFrameIsToldByHowMuchItWasLate) {
   const auto scale = static_cast<std::int64_t>(plan->time_scale);
   EXPECT_GE(late, milliseconds(14) / scale);
   EXPECT_LE(late, milliseconds(18) / scale);
+}
+
+TEST(Live, ADeviceMayTellACounterThatIsZero) {
+  const Trace trace = load("bringup_peer_first");
+  const auto told = read_told(
+      "the device",
+      boost::json::parse(R"({"counters": {"0": {"malformed": 0, "stale": 2}}})").as_object(),
+      trace);
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_EQ((*told->port_drops)[0], (DropCounts{{Drop::kStale, 2}}));
+  EXPECT_FALSE(read_told("the device",
+                         boost::json::parse(R"({"counters": {"0": {"nosuch": 0}}})").as_object(),
+                         trace));
 }
 
 TEST(Live, SaysWhyATraceCannotBeRun) {

@@ -87,6 +87,17 @@ TEST_F(Live, InterfacesAreNamedByPortOnce) {
   }
 }
 
+TEST_F(Live, AnInterfaceBySeveralNamesIsOneAndATagIsNoEtherType) {
+  ASSERT_EQ(std::system("ip link property add dev t0 altname t0other"), 0);
+  options_.interfaces = {"0=t0", "1=t0other"};
+  EXPECT_EQ(run(), kUnusable);
+  EXPECT_THAT(err_, HasSubstr("--interface 1=t0other: "));
+  options_.interfaces = {"0=t0"};
+  options_.live.ether_type = 0x8100;
+  EXPECT_EQ(run(), kUnusable);
+  EXPECT_THAT(err_, HasSubstr("--ether-type 0x8100: "));
+}
+
 TEST_F(Live, ATraceIsNotRunWithoutAllThatItNeeds) {
   expect_not_run("it needs counters, enable: name a --stimulus-cmd");
   options_.interfaces = {"1=t0"};
@@ -231,6 +242,7 @@ TEST_F(Live, AnInterfaceThatGoesDownIsNotTheDevicesFault) {
 
 TEST_F(Live, AnInterruptEndsItWithItsSumsAndItsCommand) {
   options_.attempts = 1;
+  options_.traces.push_back(kTraces / "bringup_dut_first");
   options_.stimulus_command = "sleep 100 & echo $! > " +
                               (testing::TempDir() + "/mtreplay_live_pid") +
                               "; kill -TERM $PPID; wait";
@@ -238,7 +250,8 @@ TEST_F(Live, AnInterruptEndsItWithItsSumsAndItsCommand) {
   EXPECT_EQ(run(), kUnusable);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_THAT(out_, HasSubstr("interrupted"));
-  EXPECT_THAT(err_, HasSubstr("interrupted: 1 of 1 traces were looked at"));
+  EXPECT_THAT(err_, HasSubstr("interrupted: what was not run is not known"));
+  EXPECT_THAT(out_, HasSubstr("0 of 2 traces were run"));
   pid_t child = 0;
   std::ifstream(testing::TempDir() + "/mtreplay_live_pid") >> child;
   ASSERT_GT(child, 0);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "endpoint/slot_session.h"
+#include "endpoint/transport_host.h"
 #include "network/packet.h"
 
 namespace mtl::endpoint {
@@ -132,6 +133,22 @@ Send Endpoint::send(const Address& to, std::span<const std::byte> payload) {
   });
 }
 
+Result<void> Endpoint::start_transport(transport::Settings settings,
+                                       const transport::Limits& limits) {
+  if (transport_ != nullptr) return Error{"the transport was started before"};
+  settings.node = node();
+  settings.hop_limit = node_.config().hop_limit;
+  settings.mtu = link().config().mtu;
+  if (const char* why = transport::fault(settings)) return Error{why};
+  if (const char* why = transport::fault(limits, settings)) return Error{why};
+  transport_ = std::make_unique<TransportHost>(settings, limits, shard_, *pool_, random_);
+  return {};
+}
+
+transport::Operations* Endpoint::operations() {
+  return transport_ == nullptr ? nullptr : &transport_->operations();
+}
+
 bool Endpoint::progress() {
   const Time now = clock_.now();
   if (slot_ != nullptr && now >= look_at_) keep_slot(now);
@@ -174,6 +191,10 @@ void Endpoint::wait(Duration longest) {
   if (slot_ != nullptr) sleep = std::min(sleep, look_at_ - now);
   // A port without a doorbell is polled.
   if (!loop_.has_bells()) sleep = std::min<Duration>(sleep, 200us);
+  if (transport_ != nullptr) {
+    if (transport_->wants_to_send()) return;
+    sleep = std::min(sleep, transport_->next_deadline() - now);
+  }
   if (sleep <= Duration::zero() || !arrived_.empty() || !own_drops_.empty()) return;
   if (!sleeper_.prepare(loop_.media())) return;
   if (loop_.wants_a_pass() && loop_.has_bells()) {
@@ -235,6 +256,7 @@ bool Endpoint::work(Time now) {
     hand_over(*packet);
     shard_.release(packet, now);
   }
+  if (transport_ != nullptr) busy |= transport_->work(now);
   return busy;
 }
 
@@ -245,6 +267,10 @@ void Endpoint::hand_over(const Buffer& packet) {
   if (h.proto == static_cast<std::uint8_t>(network::Proto::kDatagram)) {
     if (!handler_) return;
     handler_({h.src, h.partition, h.entropy, (h.flags & network::kFlagCe) != 0, payload});
+    return;
+  }
+  if (h.proto == static_cast<std::uint8_t>(network::Proto::kTransport)) {
+    if (transport_ != nullptr) transport_->receive(packet.bytes(), pass_now_);
     return;
   }
   const auto echo = network::decode_echo(packet.bytes());

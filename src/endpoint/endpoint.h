@@ -20,10 +20,12 @@
 #include "runtime/idle.h"
 #include "runtime/random.h"
 #include "runtime/shard_loop.h"
+#include "transport/operations.h"
 
 namespace mtl::endpoint {
 
 class SlotSession;
+class TransportHost;
 
 /// Where a datagram goes.
 struct Address {
@@ -71,7 +73,8 @@ struct SlotChoice {
   std::optional<NodeId> node = {};  ///< or by the node id that it gives
 };
 
-/// A node in this process: one link, datagrams (proto 4), and echo requests answered.
+/// A node in this process: one link, datagrams (proto 4), echo requests answered and, if it is
+/// started, the transport (proto 1).
 ///
 /// Nothing runs by itself: progress() does what is due, wait() sleeps until something is. One
 /// thread. An endpoint on a slot claims it again by itself when its mtswitchd was restarted.
@@ -107,6 +110,17 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   Send send(const Address& to, std::size_t size,
             const std::function<void(std::span<std::byte>)>& fill);
   Send send(const Address& to, std::span<const std::byte> payload);
+
+  /// Starts the transport: connections, operations on the memory of peers and messages. Of
+  /// `settings` node, hop_limit and mtu are the endpoint's own, whatever they are set to. Packets
+  /// of proto 1 that came before are gone. Errors: it was started; what transport::fault() names.
+  Result<void> start_transport(transport::Settings settings, const transport::Limits& limits);
+  /// nullptr until it is started. It does something only within progress(): what is posted leaves
+  /// with the next call, and completions, receives and events are there behind it. `now` of its
+  /// functions is that of now().
+  transport::Operations* operations();
+  /// The time, within a handler that of the pass.
+  Time now() const { return time(); }
 
   /// Does what is due; returns whether that was anything.
   bool progress();
@@ -169,6 +183,7 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   std::vector<OwnDrop> own_drops_;
   network::Shard shard_;
   runtime::ShardLoop loop_;
+  std::unique_ptr<TransportHost> transport_;  ///< nullptr until it is started
   std::function<void(const Datagram&)> handler_;
   std::function<void(const Refusal&)> refused_;
   Time look_at_{};  ///< when to look at the slot's daemon next

@@ -1,80 +1,18 @@
-// Two endpoints joined by a local port, driven by hand: what the library promises its users.
+// What an endpoint promises its users, of datagrams.
 #include "endpoint/endpoint.h"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "base/heap_pool.h"
 #include "network/packet.h"
+#include "pair.h"
 #include "phy/local_port.h"
 
 namespace mtl::endpoint {
 namespace {
-
-using namespace std::chrono_literals;
-
-Settings settings(std::uint16_t node, std::uint16_t mtu = 1024) {
-  Settings s;
-  s.link.node = NodeId{node};
-  s.link.port = PortId{0};
-  s.link.mac = {std::byte{2}, std::byte{0}, std::byte{0},
-                std::byte{0}, std::byte{0}, std::byte{static_cast<std::uint8_t>(node)}};
-  s.link.mtu = mtu;
-  s.link.cell = 64;
-  s.link.capacity.fill(64);
-  s.link.timers = link::lab_timers();
-  return s;
-}
-
-class Pair : public testing::Test {
- protected:
-  explicit Pair(std::optional<phy::PacerConfig> rate_of_a = {}) {
-    auto pool_a = std::make_unique<HeapPool>(2000, 1100);
-    auto pool_b = std::make_unique<HeapPool>(2000, 1100);
-    auto port_a = phy::LocalPort::create({.name = "a", .max_frame = 1100}, *pool_a);
-    EXPECT_TRUE(port_a);
-    auto fds = (*port_a)->claim();
-    EXPECT_TRUE(fds);
-    auto port_b = phy::LocalPort::attach(std::move(*fds), "b", *pool_b);
-    EXPECT_TRUE(port_b);
-    Settings of_a = settings(1);
-    of_a.hop_limit = 15;  // odd: what goes to and fro ends at b
-    of_a.rate = rate_of_a;
-    a = std::move(*Endpoint::open(of_a, std::move(pool_a), std::move(*port_a)));
-    b = std::move(*Endpoint::open(settings(2, 512), std::move(pool_b), std::move(*port_b)));
-    b->on_datagram([this](const Datagram& d) {
-      got.push_back({d.payload.begin(), d.payload.end()});
-      last = d;
-    });
-  }
-  /// Lets both work until `done`; false: nothing moved any more for a long time.
-  bool run(const std::function<bool()>& done) {
-    const Time until = a->clock().now() + 20s;
-    while (!done()) {
-      if (a->clock().now() > until) return false;
-      const bool a_moved = a->progress();
-      const bool b_moved = b->progress();
-      if (!a_moved && !b_moved) a->wait(1ms);
-    }
-    return true;
-  }
-  bool up() {
-    return run([&] { return a->usable() && b->usable(); });
-  }
-  static std::vector<std::byte> bytes(std::size_t n, std::uint8_t seed) {
-    std::vector<std::byte> v(n);
-    for (std::size_t i = 0; i < n; ++i) v[i] = std::byte(static_cast<std::uint8_t>(seed + i));
-    return v;
-  }
-
-  std::unique_ptr<Endpoint> a, b;
-  std::vector<std::vector<std::byte>> got;
-  Datagram last;
-};
 
 TEST_F(Pair, DatagramsArriveOnceInOrderAndUnaltered) {
   ASSERT_TRUE(up());

@@ -24,7 +24,7 @@ namespace {
 /// neither line nor what it would have taken. Also notes where each field stands.
 class Checker {
  public:
-  Checker(std::string_view text, Locations& locations) : text_(text), locations_(locations) {}
+  Checker(std::string_view text, Locations& locations) : lines_(text), locations_(locations) {}
 
   bool object(const JsonValue& value, const pb::Descriptor& type, const std::string& prefix);
   const std::string& error() const { return error_; }
@@ -36,13 +36,13 @@ class Checker {
   bool enumerator(const JsonValue& value, const pb::FieldDescriptor& field);
   bool fail(std::size_t offset, const std::string& what);
 
-  std::string_view text_;
+  Lines lines_;
   Locations& locations_;
   std::string error_;
 };
 
 bool Checker::fail(std::size_t offset, const std::string& what) {
-  const Position at = position_of(text_, offset);
+  const Position at = lines_.at(offset);
   error_ = locations_.file() + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
            ": " + what;
   return false;
@@ -77,7 +77,7 @@ bool Checker::object(const JsonValue& value, const pb::Descriptor& type,
         return fail(offset, path + " cannot stand beside " + other->second + "; keep one of them");
       }
     }
-    locations_.add(path, position_of(text_, offset));
+    locations_.add(path, lines_.at(offset));
     if (!field(value.items[i], *known, path)) return false;
   }
   return true;
@@ -92,7 +92,7 @@ bool Checker::field(const JsonValue& value, const pb::FieldDescriptor& field,
   }
   for (std::size_t i = 0; i < value.items.size(); ++i) {
     const std::string item = path + "[" + std::to_string(i) + "]";
-    locations_.add(item, position_of(text_, value.items[i].offset));
+    locations_.add(item, lines_.at(value.items[i].offset));
     if (!single(value.items[i], field, item)) return false;
   }
   return true;

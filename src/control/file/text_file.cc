@@ -203,12 +203,19 @@ std::optional<UnknownNumber> find_unknown_number(const pb::Message& message, con
 
 }  // namespace
 
+Lines::Lines(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') begins_.push_back(i + 1);
+  }
+}
+
+Position Lines::at(std::size_t offset) const {
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), offset);
+  return {static_cast<int>(next - begins_.begin()), static_cast<int>(offset - *(next - 1)) + 1};
+}
+
 Position position_of(std::string_view text, std::size_t offset) {
-  const std::string_view before = text.substr(0, offset);
-  const auto lines = std::count(before.begin(), before.end(), '\n');
-  const std::size_t begin = before.rfind('\n');
-  const std::size_t column = begin == std::string_view::npos ? offset : offset - begin - 1;
-  return {static_cast<int>(lines) + 1, static_cast<int>(column) + 1};
+  return Lines(text.substr(0, offset)).at(offset);
 }
 
 Result<Locations> parse_text(std::string_view text, std::string file, pb::Message& message) {

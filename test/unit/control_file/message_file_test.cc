@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "control/file/text_file.h"
 #include "mtlink/config.pb.h"
 
 namespace mtl::control {
@@ -314,6 +315,17 @@ TEST_F(Files, WhatCannotBeReadIsNamed) {
   std::filesystem::resize_file(huge, kMaxMessageFile + 1);
   EXPECT_EQ(
       error(load<NodeConfig>(huge)).rfind(huge.string() + ": 16777217 bytes are more than", 0), 0U);
+}
+
+TEST(MessageFile, FindsLinesAndColumns) {
+  const std::string text = "ab\n\ncd";
+  const Lines lines(text);
+  const std::vector<Position> kAt{{1, 1}, {1, 2}, {1, 3}, {2, 1}, {3, 1}, {3, 2}, {3, 3}};
+  for (std::size_t i = 0; i < kAt.size(); ++i) {
+    EXPECT_EQ(lines.at(i), kAt[i]) << i;
+    EXPECT_EQ(position_of(text, i), kAt[i]) << i;
+  }
+  EXPECT_EQ(Lines("").at(0), (Position{1, 1}));
 }
 
 }  // namespace

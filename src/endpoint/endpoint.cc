@@ -138,7 +138,7 @@ Result<void> Endpoint::start_transport(transport::Settings settings,
   if (transport_ != nullptr) return Error{"the transport was started before"};
   settings.node = node();
   settings.hop_limit = node_.config().hop_limit;
-  settings.mtu = link().config().mtu;
+  settings.mtu = std::min(settings.mtu, link().config().mtu);
   if (const char* why = transport::fault(settings)) return Error{why};
   if (const char* why = transport::fault(limits, settings)) return Error{why};
   transport_ = std::make_unique<TransportHost>(settings, limits, shard_, *pool_, random_);

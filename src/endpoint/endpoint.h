@@ -112,8 +112,10 @@ class Endpoint final : private network::ShardOwner, private runtime::LoopOwner {
   Send send(const Address& to, std::span<const std::byte> payload);
 
   /// Starts the transport: connections, operations on the memory of peers and messages. Of
-  /// `settings` node, hop_limit and mtu are the endpoint's own, whatever they are set to. Packets
-  /// of proto 1 that came before are gone. Errors: it was started; what transport::fault() names.
+  /// `settings` node and hop_limit are the endpoint's own, whatever they are set to, and mtu at
+  /// most its link's; a connection takes the smaller one of both ends (T4), which every link of the
+  /// way must carry. Packets of proto 1 that came before are gone. Errors: it was started; what
+  /// transport::fault() names.
   Result<void> start_transport(transport::Settings settings, const transport::Limits& limits);
   /// nullptr until it is started. It does something only within progress(): what is posted leaves
   /// with the next call, and completions, receives and events are there behind it. `now` of its

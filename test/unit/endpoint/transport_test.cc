@@ -36,12 +36,13 @@ class Joined : public Pair {
     ASSERT_TRUE(b->start_transport({}, {}));
     ASSERT_TRUE(b->operations()->transport().add_endpoint(kServer, {.accepts = true}));
     ASSERT_TRUE(a->operations()->transport().add_endpoint(kClient, {}));
-    const auto opened = a->operations()->transport().open(
-        kClient, {NodeId{2}, kServer, Partition{0}}, 0, a->now());
+    const auto opened =
+        a->operations()->transport().open(kClient, {NodeId{2}, kServer, Partition{0}}, 0, a->now());
     ASSERT_TRUE(opened) << opened.error().message;
     there = *opened;
-    const auto key = b->operations()->give(
-        {std::span(memory), transport::kRightRead | transport::kRightWrite | transport::kRightAtomic});
+    const auto key =
+        b->operations()->give({std::span(memory), transport::kRightRead | transport::kRightWrite |
+                                                      transport::kRightAtomic});
     ASSERT_TRUE(key);
     window = *key;
   }
@@ -188,7 +189,8 @@ TEST_F(Pair, WithoutTransportItsPacketsLeaveTheLinkAllTheSame) {
   ASSERT_TRUE(a->operations()->transport().add_endpoint(kClient, {}));
   ASSERT_TRUE(
       a->operations()->transport().open(kClient, {NodeId{2}, kServer, Partition{0}}, 0, a->now()));
-  ASSERT_TRUE(run([&] { return b->link().counters().frames_in[0].get() != 0 && a->pending() == 0; }));
+  ASSERT_TRUE(
+      run([&] { return b->link().counters().frames_in[0].get() != 0 && a->pending() == 0; }));
   for (unsigned vc = 0; vc < kVcs; ++vc) {
     EXPECT_EQ(b->link().occupied(Vc{static_cast<std::uint8_t>(vc)}), 0u) << vc;
   }

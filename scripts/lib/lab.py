@@ -118,7 +118,7 @@ class Process:
 
 
 class Perf(Process):
-    """`mtperf datagram` on one endpoint."""
+    """`mtperf datagram`, or another of its commands, on one endpoint."""
 
     def report(self, limit=PATIENCE):
         """Its report at the end."""
@@ -318,8 +318,8 @@ class Lab:
         self.switches[name] = Switch(self, name, ns or name, config)
         return self.switches[name]
 
-    def perf(self, name, arguments, ns):
-        argv = [self.program("mtperf"), "datagram", "--json", *arguments]
+    def perf(self, name, arguments, ns, what="datagram"):
+        argv = [self.program("mtperf"), what, "--json", *arguments]
         return self.start(name, argv, ns, Perf)
 
     # The end.

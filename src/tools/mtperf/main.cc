@@ -4,16 +4,18 @@
 #include <boost/json/serialize.hpp>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "control/file/json_object.h"
 #include "tools/mtperf/datagram_run.h"
 #include "tools/mtperf/open_endpoint.h"
+#include "tools/mtperf/operation_command.h"
 #include "tools/standard_streams.h"
 
 // mtperf: what the fabric delivers, measured from its edge. `datagram` numbers what it sends, and
-// checks that each arrives once and unaltered.
+// checks that each arrives once and unaltered; the others measure operations of the transport.
 namespace {
 
 using mtl::mtperf::DatagramOptions;
@@ -39,16 +41,20 @@ int fail(const std::string& message, int status = 1) {
   return status;
 }
 
-void add_options(CLI::App& app, Arguments& a) {
+void add_endpoint(CLI::App& app, mtl::mtperf::EndpointChoice& choice) {
   auto* from = app.add_option_group("endpoint", "which endpoint this is");
-  from->add_option("-s,--socket", a.endpoint.slot.control_socket,
+  from->add_option("-s,--socket", choice.slot.control_socket,
                    "control socket of the local mtswitchd, whose slot is claimed")
       ->envname("MTLINK_SOCKET");
-  from->add_option("--slot", a.endpoint.slot.name, "name of the slot; default: any free one");
-  from->add_option("-i,--interface", a.endpoint.interface,
+  from->add_option("--slot", choice.slot.name, "name of the slot; default: any free one");
+  from->add_option("-i,--interface", choice.interface,
                    "open this Linux interface by AF_PACKET instead of claiming a slot");
-  from->add_option("--node", a.endpoint.node, "node id, with --interface; or the slot's")
+  from->add_option("--node", choice.node, "node id, with --interface; or the slot's")
       ->check(CLI::Range(1, 65534));
+}
+
+void add_options(CLI::App& app, Arguments& a) {
+  add_endpoint(app, a.endpoint);
   app.add_option("-p,--peer", a.peers, "node ids to exchange datagrams with; each runs mtperf, too")
       ->required()
       ->delimiter(',')
@@ -141,8 +147,6 @@ int datagram(Arguments& a) {
       return fail(fmt::format("--peer {}: that is this endpoint itself", peer.value()), 2);
     }
   }
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
   const auto report = mtl::mtperf::DatagramRun(endpoint, a.run).run(g_stop);
   if (a.json) {
     fmt::print("{}\n", boost::json::serialize(mtl::control::to_json(report)));
@@ -160,13 +164,19 @@ int parse_and_run(int argc, char** argv) {
   auto* command = app.add_subcommand(
       "datagram", "sends numbered datagrams to peers that do the same, and checks what arrives");
   add_options(*command, arguments);
+  std::function<int()> run = [&] { return datagram(arguments); };
+  mtl::mtperf::OperationArguments operation;
+  const mtl::mtperf::Stops stops = [] { return static_cast<int>(g_stop); };
+  mtl::mtperf::add_operation_commands(app, operation, add_endpoint, run, stops);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
   try {
-    return datagram(arguments);
+    return run();
   } catch (const std::exception& e) {
     return fail(e.what());
   }

@@ -15,7 +15,7 @@ QUIET_LOAD = 1.0
 # Programs of ours that lie in src/tools of a build directory; the others lie in bench/switch.
 TOOLS = ("mtswitchd", "mtctl", "mtperf")
 # Programs of others, and the Debian package of each.
-PACKAGES = {"dpdk-testpmd": "dpdk", "ip": "iproute2", "taskset": "util-linux",
+PACKAGES = {"dpdk-testpmd": "dpdk", "ip": "iproute2", "taskset": "util-linux", "mpirun": "openmpi-bin and libopenmpi-dev",
             **{name: "openvswitch-switch-dpdk"
                for name in ("ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ovsdb-tool", "ovsdb-server")}}
 
@@ -142,9 +142,9 @@ def spread(values, scale=1.0, digits=2):
     return "  ".join(f"{v / scale:8.{digits}f}" for v in (low, middle, high))
 
 
-def find_tools(build, ours=(), others=()):
-    """Paths of mtswitchd, further programs of ours, and others; ends with what is missing."""
-    tools = {name: f"{build}/src/tools/{name}/{name}" if name in TOOLS else f"{build}/bench/switch/{name}"
+def find_tools(build, ours=(), others=(), folder="switch"):
+    """Paths of mtswitchd, further programs of ours, those that are no tools in `folder` of bench, and others; ends with what is missing."""
+    tools = {name: f"{build}/src/tools/{name}/{name}" if name in TOOLS else f"{build}/bench/{folder}/{name}"
              for name in ("mtswitchd", *ours)}
     missing = [name for name, path in tools.items() if not os.access(path, os.X_OK)]
     for name in missing:

@@ -126,13 +126,13 @@ TEST_F(Joined, T38_WhatWasWithdrawnIsRefusedAndNothingIsWritten) {
 }
 
 TEST_F(Joined, T10_ACloseEndsWhatIsPostedAtThePeer) {
-  ASSERT_EQ(post(put(bytes(8, 1), 0)), Posted::kTaken);
+  const std::vector<std::byte> data = bytes(64, 1);
+  ASSERT_EQ(post(put(data, 0)), Posted::kTaken);
   EXPECT_TRUE(completion().ok());
   ConnectionEvent event;
   ASSERT_TRUE(run([&] { return b->operations()->transport().next_event(event); }));
   ASSERT_EQ(event.what, ConnectionEvent::What::kUp);
   b->operations()->transport().close(event.connection, b->now());
-  std::vector<std::byte> data = bytes(64, 1);
   ASSERT_TRUE(run([&] { return post(put(data, 0)) == Posted::kEnded; }));
 }
 

@@ -151,7 +151,11 @@ void Client::take_completions() {
     Lane* const lane = lane_of(completion.context);
     if (lane == nullptr) continue;
     Initiator* const whose = lane->reader != nullptr ? lane->reader.get() : lane->initiator.get();
-    if (whose != nullptr) whose->completed(completion);
+    if (whose != nullptr) {
+      whose->completed(completion);
+    } else if (lane->out_under_way != 0) {
+      --lane->out_under_way;
+    }
   }
 }
 
@@ -215,6 +219,9 @@ bool Client::start_row(const Job& job) {
   if (!until(all_said, "it takes the job")) return false;
   for (const auto& lane : lanes_) {
     const Control& said = *lane->said;
+    if (said.kind == Control::Kind::kRefused && job.window() <= said.limit) {
+      return fail("the server cannot take a job more at a time; try again");
+    }
     if (said.kind == Control::Kind::kRefused) {
       return fail(fmt::format(
           "the server gives {} bytes at most, and --size {} with --depth {} takes {}; `mtperf "
@@ -264,13 +271,10 @@ bool Client::to_and_fro(Lane& lane, const Job& job) {
     const bool enough = options_.operations ? n >= kWarmUp + *options_.operations : begin >= end;
     if (n > kWarmUp && enough) {
       round_trips_took_ = begin - first;
-      return true;
+      return until([&] { return lane.out_under_way == 0; }, "all is complete");
     }
     lane.out.back() = std::byte{turn_byte};
-    Work work{.kind = Work::Kind::kSend,
-              .flags = transport::kSilent,
-              .context = std::uint64_t{lane.id} << 32,
-              .from = lane.out};
+    Work work{.kind = Work::Kind::kSend, .context = std::uint64_t{lane.id} << 32, .from = lane.out};
     if (job.mode == Mode::kWrite) {
       work.kind = Work::Kind::kPut;
       work.key = lane.there;
@@ -285,6 +289,7 @@ bool Client::to_and_fro(Lane& lane, const Job& job) {
              transport::Posted::kTaken;
     };
     if (!posted() && !until(posted, "an operation is taken")) return false;
+    ++lane.out_under_way;
     const Time patience = begin + options_.patience;
     while (!back()) {
       turn();

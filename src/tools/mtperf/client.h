@@ -56,7 +56,8 @@ class Client {
     std::vector<std::byte> window;
     transport::Key key{};
     transport::Key there{};
-    std::vector<std::byte> out;  ///< to and fro
+    std::vector<std::byte> out;       ///< to and fro
+    std::uint64_t out_under_way = 0;  ///< operations that read it
     std::unique_ptr<Initiator> initiator;
     std::unique_ptr<Initiator> reader;  ///< of what was put, behind it
     std::unique_ptr<MessageSink> sink;

@@ -116,7 +116,11 @@ void Server::take_completions() {
     const auto found = sessions_.find(static_cast<std::uint32_t>(completion.context >> 32));
     if (found == sessions_.end()) continue;
     Session& session = *found->second;
-    if (session.initiator != nullptr) session.initiator->completed(completion);
+    if (session.initiator != nullptr) {
+      session.initiator->completed(completion);
+    } else if (session.answers != 0) {
+      --session.answers;
+    }
   }
 }
 
@@ -136,7 +140,7 @@ void Server::take_received() {
 }
 
 void Server::control(Session& session, const Control& said) {
-  if (said.kind == Control::Kind::kJob && !session.working) {
+  if (said.kind == Control::Kind::kJob) {
     begin(session, said);
   } else if (said.kind == Control::Kind::kStop && session.working) {
     session.stopping = true;
@@ -144,10 +148,26 @@ void Server::control(Session& session, const Control& said) {
   }
 }
 
+/// Memory for the job, under a key that only this connection may use. False: that cannot be.
+bool Server::give_memory(Session& session, const Job& job) {
+  const transport::Connection* connection =
+      endpoint_.operations()->transport().find(session.connection);
+  // What is left of the job before is still written to.
+  const bool busy = session.working || session.sink != nullptr || session.answers != 0;
+  if (connection == nullptr || busy || job.window() > options_.memory) return false;
+  session.window.assign(job.window(), std::byte{});
+  const auto key = endpoint_.operations()->give(
+      {.memory = session.window,
+       .rights = transport::kRightRead | transport::kRightWrite | transport::kRightAtomic,
+       .only = connection->id()});
+  if (key) session.key = *key;
+  return static_cast<bool>(key);
+}
+
 void Server::begin(Session& session, const Control& asked) {
   const Job& job = asked.job;
   Control reply{.kind = Control::Kind::kRefused, .job = job, .limit = options_.memory};
-  if (job.window() > options_.memory) {
+  if (!give_memory(session, job)) {
     session.channel.tell(reply);
     return;
   }
@@ -155,24 +175,14 @@ void Server::begin(Session& session, const Control& asked) {
   session.working = true;
   session.stopping = false;
   session.turn = 1;
-  session.window.assign(job.window(), std::byte{});
   session.answer.assign(job.size, std::byte{});
   fill_readable(job, session.window);
   if (job.mode == Mode::kSend) {
     session.sink =
         std::make_unique<MessageSink>(endpoint_, session.connection, job, session.id, job.seed);
   }
-  const transport::Connection* connection =
-      endpoint_.operations()->transport().find(session.connection);
-  if (connection == nullptr) return;  // its end is to come
-  const auto key = endpoint_.operations()->give(
-      {.memory = session.window,
-       .rights = transport::kRightRead | transport::kRightWrite | transport::kRightAtomic,
-       .only = connection->id()});
-  if (!key) return;  // no more than limits.keys sessions are there at a time
-  session.key = *key;
   reply.kind = Control::Kind::kReady;
-  reply.key = *key;
+  reply.key = session.key;
   session.channel.tell(reply);
   if (!job.both) return;
   const Target target{session.connection, asked.key, session.id};
@@ -185,14 +195,16 @@ void Server::answer(Session& session) {
   const Job& job = session.job.job;
   session.answer.back() = std::byte{session.turn};
   Work work{.kind = Work::Kind::kSend,
-            .flags = transport::kSilent,
             .context = std::uint64_t{session.id} << 32,
             .from = session.answer};
   if (job.mode == Mode::kWrite) {
     work.kind = Work::Kind::kPut;
     work.key = session.job.key;
   }
-  (void)endpoint_.operations()->post(session.connection, work, endpoint_.now());
+  if (endpoint_.operations()->post(session.connection, work, endpoint_.now()) ==
+      transport::Posted::kTaken) {
+    ++session.answers;
+  }
 }
 
 void Server::work(Session& session) {
@@ -203,7 +215,8 @@ void Server::work(Session& session) {
     answer(session);
     session.turn = static_cast<std::uint8_t>(session.turn % 255 + 1);
   }
-  if (!session.stopping || (session.initiator != nullptr && !session.initiator->over())) return;
+  const bool over = session.initiator == nullptr || session.initiator->over();
+  if (!session.stopping || !over || session.answers != 0) return;
   Control result{.kind = Control::Kind::kResult, .job = job};
   if (session.initiator != nullptr) {
     result.operations = session.initiator->operations();

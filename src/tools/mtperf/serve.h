@@ -82,6 +82,7 @@ class Server {
     std::unique_ptr<MessageSink> sink;
     std::unique_ptr<Initiator> initiator;  ///< of a job for both ways
     std::vector<std::byte> answer;         ///< to and fro
+    std::uint64_t answers = 0;             ///< under way, which read `answer`
     std::uint8_t turn = 1;                 ///< last byte that is waited for
   };
 
@@ -92,6 +93,7 @@ class Server {
   void take_completions();
   void take_received();
   void control(Session& session, const Control& control);
+  bool give_memory(Session& session, const Job& job);
   void begin(Session& session, const Control& control);
   void work(Session& session);
   void answer(Session& session);

@@ -223,6 +223,58 @@ TEST_F(Operations, WhatIsAlteredIsCounted) {
   while (b->operations()->next_received(received, b->now())) wrong.received(received);
 }
 
+/// A client that says it is done while a message of its is on its way, and asks for more: what is
+/// still written to is not given up.
+TEST_F(Operations, AClientThatDoesNotKeepItsWordCostsNoMemory) {
+  ASSERT_TRUE(up());
+  auto opened = Server::open(*b, served);
+  ASSERT_TRUE(opened);
+  transport::Transport& here = a->operations()->transport();
+  ASSERT_TRUE(here.add_endpoint(transport::EndpointId{1}, {}));
+  const auto connection =
+      here.open(transport::EndpointId{1}, {NodeId{2}, kServerEndpoint, Partition{0}}, 0, a->now());
+  ASSERT_TRUE(connection);
+  Channel channel(*a, *connection, 0);
+  std::vector<Control::Kind> said;
+  // One pass of each end; the server's loop is asked to stop behind it.
+  const auto turn = [&](std::size_t answers) {
+    for (int i = 0; i < 20'000 && said.size() < answers; ++i) {
+      a->progress();
+      int passes = 1;
+      (*opened)->run([&] { return passes-- > 0 ? 0 : 1; });
+      transport::Received received;
+      while (a->operations()->next_received(received, a->now())) {
+        if (const auto control = channel.received(received)) said.push_back(control->kind);
+      }
+    }
+    return said.size() >= answers;
+  };
+  const Job job{.mode = Mode::kSend, .depth = 4, .size = 100'000};
+  const Control ask{.kind = Control::Kind::kJob, .job = job};
+  const Control stop{.kind = Control::Kind::kStop, .job = job};
+  ASSERT_TRUE(run([&] { return channel.tell(ask); }));
+  ASSERT_TRUE(turn(1));
+  EXPECT_EQ(said[0], Control::Kind::kReady);
+  const std::vector<std::byte> data(job.size);
+  for (int i = 0; i < 4; ++i) {
+    const transport::Work send{.kind = transport::Work::Kind::kSend, .from = data};
+    ASSERT_EQ(a->operations()->post(*connection, send, a->now()), transport::Posted::kTaken);
+  }
+  ASSERT_TRUE(channel.tell(stop));
+  ASSERT_TRUE(channel.tell(ask));
+  ASSERT_TRUE(turn(3));
+  EXPECT_EQ(said[1], Control::Kind::kRefused);  // one job at a time
+  EXPECT_EQ(said[2], Control::Kind::kResult);
+  here.close(*connection, a->now());
+  channel.close();
+  transport::ConnectionEvent event;
+  ASSERT_TRUE(run([&] {
+    int passes = 1;
+    (*opened)->run([&] { return passes-- > 0 ? 0 : 1; });
+    return here.next_event(event) && event.what == transport::ConnectionEvent::What::kEnded;
+  }));
+}
+
 TEST(Jobs, WhatIsNoJobIsRefused) {
   const Control job{.kind = Control::Kind::kJob,
                     .job = {Mode::kSend, false, true, true, 64, 4096, 7},

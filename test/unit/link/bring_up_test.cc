@@ -102,6 +102,13 @@ TEST(Frame, P4_PaddingIsIgnoredOnReception) {
   h.deliver_bytes(f);
   ASSERT_EQ(h.delivered.size(), 1u);
   EXPECT_EQ(h.delivered[0]->length, 20u);
+  // One that comes before its turn takes another way through the link.
+  auto ahead = h.frame({.kind = Kind::kData, .epoch = h.epoch, .seq = Seq{2}}, h.packet(24));
+  ahead.resize(200, std::byte{0x5A});
+  h.deliver_bytes(ahead);
+  h.deliver_bytes(h.frame({.kind = Kind::kData, .epoch = h.epoch, .seq = Seq{1}}, h.packet(20)));
+  ASSERT_EQ(h.delivered.size(), 3u);
+  EXPECT_EQ(h.delivered[2]->length, 24u);
 }
 
 TEST(Frame, L1_HeaderCrcCoversTheNetworkHeaderOfDataAndNoMore) {

@@ -12,10 +12,12 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conformance/describe.h"
 #include "conformance/trace.h"
+#include "sim/draw.h"
 #include "sim/random.h"
 #include "sim/scenario.h"
 
@@ -165,14 +167,16 @@ struct Case {
   std::uint32_t missed_ppm;
 };
 
-std::uint64_t judge_run(sim::Kind kind, std::uint64_t seed, const Case& how) {
+/// Returns the frames that were judged; `schedule` was drawn with `seed`.
+std::uint64_t judge_run(sim::Kind kind, std::uint64_t seed, sim::Schedule schedule,
+                        const Case& how) {
   Findings findings;
   Judge judge({.complete = how.complete}, findings);
   RunTap tap(judge, how.tap, seed, how.missed_ppm);
   sim::EventLog off;
   sim::ScenarioOptions options;
   options.tap = &tap;
-  sim::run_scenario(kind, seed, off, options);
+  sim::run_schedule(std::move(schedule), off, options);
   judge.finish();
   std::erase_if(findings.list,
                 [&](const Finding& f) { return !how.complete && f.grade != Grade::kCertain; });
@@ -183,15 +187,19 @@ std::uint64_t judge_run(sim::Kind kind, std::uint64_t seed, const Case& how) {
   return judge.frames();
 }
 
+std::uint64_t judge_drawn(sim::Kind kind, std::uint64_t seed, const Case& how) {
+  return judge_run(kind, seed, sim::draw_run(kind, seed, true), how);
+}
+
 /// The first seeds of pairs and of fabrics, until one fails.
 void judge_runs(const Case& how, std::uint64_t pairs, std::uint64_t fabrics) {
   constexpr auto kKinds = static_cast<std::uint64_t>(sim::Kind::kCount);
   std::uint64_t frames = 0;
   for (std::uint64_t seed = 1; seed <= pairs && !testing::Test::HasFailure(); ++seed) {
-    frames += judge_run(sim::Kind::kPair, seed, how);
+    frames += judge_drawn(sim::Kind::kPair, seed, how);
   }
   for (std::uint64_t seed = 1; seed <= fabrics && !testing::Test::HasFailure(); ++seed) {
-    frames += judge_run(static_cast<sim::Kind>(1 + seed % (kKinds - 1)), seed, how);
+    frames += judge_drawn(static_cast<sim::Kind>(1 + seed % (kKinds - 1)), seed, how);
   }
   EXPECT_GT(frames, (pairs + fabrics) * 10) << "hardly anything was judged";
 }
@@ -223,6 +231,19 @@ TEST(JudgeRuns, FindsNothingCertainWhereTheCaptureMissesFrames) {
 // not pass here.
 TEST(JudgeSample, FindsNothingInWhatLinksSend) {
   judge_runs({Tap::kSent, true, 0}, 100, 50 / kSlower + 1);
+}
+
+// Who gives up a packet at its second failure (L12) shows it where a damaged packet is doubled on
+// its way: the runs above seldom have that.
+TEST(JudgeSample, FindsNothingWhereDamagedPacketsAreDoubled) {
+  std::uint64_t frames = 0;
+  for (std::uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed) {
+    sim::Schedule schedule = sim::draw_run(sim::Kind::kPair, seed, false);
+    schedule.traffic.bad_crc_ppm = 300'000;
+    schedule.background = {.duplicate_ppm = 300'000};
+    frames += judge_run(sim::Kind::kPair, seed, std::move(schedule), {Tap::kSent, true, 0});
+  }
+  EXPECT_GT(frames, 1000U) << "hardly anything was judged";
 }
 
 }  // namespace

@@ -94,7 +94,9 @@ std::uint32_t SendFlow::expire(const RoundTrip& round_trip, Time now) {
   for (PacketSlot* s = flight_.first(); s != nullptr;) {
     PacketSlot* const after = s->after;
     const bool overtaken = this->overtaken(*s, round_trip);
-    const Time at = s->sent + (overtaken ? round_trip.reordering() : round_trip.timeout(s->times));
+    // A host that stood still samples its own pause, and (a) has no upper bound: (b) holds, too.
+    const Duration timeout = round_trip.timeout(s->times);
+    const Time at = s->sent + (overtaken ? std::min(round_trip.reordering(), timeout) : timeout);
     if (at <= now) {
       if (!overtaken && s->order > order_at_progress_) {
         ++timed_out;

@@ -572,6 +572,27 @@ TEST(Sending, T19_OverdueOnceALaterOneIsAcknowledged) {
   EXPECT_EQ(h.transport.counters().time_outs.get(), 0u);
 }
 
+// A process that was stopped for 3 s samples that: srtt + 4 var is 9 s, longer than peer_timeout.
+TEST(Sending, T19_OverdueByTheMostOfATimeOutAtLast) {
+  Harness h;
+  h.accept();
+  h.post(1);
+  h.now += 3s;  // stopped
+  h.ack(1, {}, 0, 0);
+  ASSERT_EQ(h.connection().round_trip().var(), 1500ms);
+  h.sent.clear();
+  const Time t0 = h.now;
+  h.post(2);
+  h.run_to(t0 + 1ms);
+  h.ack(1, {1}, 2, 0);  // ours 2 arrived, ours 1 is missing
+  h.sent.clear();
+  h.run_to(t0 + 99ms);
+  EXPECT_EQ(h.types(), "");
+  h.run_to(t0 + 100ms);  // rto_max
+  EXPECT_EQ(psns_of(h.data_sent()), ours({1}));
+  EXPECT_EQ(h.transport.counters().time_outs.get(), 0u);  // T23: ours 2 was acknowledged since
+}
+
 TEST(Sending, T11_SentAgainWithItsOperationsByAnotherEntropy) {
   Harness h;
   h.accept();

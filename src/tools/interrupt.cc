@@ -13,6 +13,9 @@ Interrupt::Interrupt() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  struct sigaction hang_up {};
+  const bool known = ::sigaction(SIGHUP, nullptr, &hang_up) == 0;
+  if (known && hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, &before_);
   fd_.reset(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -10,7 +10,8 @@
 
 namespace mtl::tools {
 
-/// Takes SIGINT and SIGTERM as long as it lives, so that a long command ends with its summary.
+/// Takes SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP as long as it lives, so that a
+/// long command ends with its summary, also when its terminal is gone.
 class Interrupt {
  public:
   Interrupt();

@@ -98,6 +98,8 @@ class LiveTrace {
 
   /// Why it was not run, or nothing: then the result says how it went.
   std::optional<std::string> run();
+  /// The stimulus command hung.
+  bool hung() const { return hung_; }
 
  private:
   std::optional<std::string> choose_ports();
@@ -114,7 +116,8 @@ class LiveTrace {
   TraceResult& result_;
   const std::set<std::string> needs_ = needs_of(trace_);
   std::vector<PacketPort*> chosen_;  ///< one a port of the trace
-  bool counters_ = false;            ///< were told
+  bool hung_ = false;
+  bool counters_ = false;  ///< were told
   bool deliveries_ = false;
   pid_t pid_ = 0;  ///< of the device, if it is a process of this host
 };
@@ -177,10 +180,13 @@ std::optional<std::string> LiveTrace::run() {
   if (!plan) return plan.error().message;
   std::optional<StimulusCommand> command;
   if (!options_.stimulus_command.empty()) {
-    auto started = StimulusCommand::start(options_.stimulus_command, interrupt_);
+    auto started = StimulusCommand::start(options_.stimulus_command, interrupt_, options_.patience);
     if (!started) return started.error().message;
     command.emplace(std::move(*started));
-    if (auto why = configure(*command, plan->time_scale)) return why;
+    if (auto why = configure(*command, plan->time_scale)) {
+      hung_ = command->hangs();
+      return why;
+    }
   }
   // From here on the device is there: what fails is no reason not to be run.
   LiveSession session(trace_, *plan, options_.live, chosen_, interrupt_);
@@ -190,6 +196,7 @@ std::optional<std::string> LiveTrace::run() {
   if (auto played = session.play(asked); !played) failed = played.error().message;
   result_.live.emplace().time_scale = plan->time_scale;
   judge(session, asked, std::move(failed));
+  hung_ = asked != nullptr && asked->hangs();
   return std::nullopt;
 }
 
@@ -255,8 +262,9 @@ void LiveTrace::inconclusive(std::string why) {
   result_.message = std::move(why);
 }
 
+/// `hung`: the stimulus command did.
 TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Ports& ports,
-                     const Interrupt& interrupt) {
+                     const Interrupt& interrupt, bool& hung) {
   TraceResult result;
   result.path = path;
   result.name = path.stem().string();
@@ -268,10 +276,12 @@ TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Po
   for (unsigned attempt = 1;; ++attempt) {
     TraceResult tried = result;
     tried.rules = trace->rules;
-    if (auto why = LiveTrace(options, ports, interrupt, *trace, tried).run()) {
+    LiveTrace live(options, ports, interrupt, *trace, tried);
+    if (auto why = live.run()) {
       tried.status = kNotRun;
       tried.message = std::move(*why);
     }
+    hung = live.hung();
     // What was run once stays run, whatever keeps it from being run again.
     if (tried.status == kNotRun && attempt > 1) {
       result.message += fmt::format("; at attempt {}: {}", attempt, tried.message);
@@ -285,7 +295,7 @@ TraceResult live_one(const fs::path& path, const LiveCommandOptions& options, Po
       }
     }
     result = std::move(tried);
-    const bool again = result.status == kInconclusive && attempt < options.attempts;
+    const bool again = result.status == kInconclusive && attempt < options.attempts && !hung;
     if (!again || interrupt.wait(Duration{0})) return result;
   }
 }
@@ -306,14 +316,15 @@ std::string sums(const std::vector<TraceResult>& results) {
       count(kInconclusive), count(kNotRun), count(kUnusable));
 }
 
-/// Those that an interrupt kept from being looked at are told, too.
-void skip_the_rest(const std::vector<fs::path>& traces, std::vector<TraceResult>& results) {
+/// Those that were not looked at any more are told, too.
+void skip_the_rest(const std::vector<fs::path>& traces, const std::string& why,
+                   std::vector<TraceResult>& results) {
   for (std::size_t i = results.size(); i < traces.size(); ++i) {
     TraceResult& result = results.emplace_back();
     result.path = traces[i];
     result.name = traces[i].stem().string();
     result.status = kNotRun;
-    result.message = "interrupted";
+    result.message = why;
   }
 }
 
@@ -349,15 +360,19 @@ int run_live(const LiveCommandOptions& options, std::ostream& out, std::ostream&
   if (!ports) return complain(ports.error().message);
   const Interrupt interrupt;
   std::vector<TraceResult> results;
+  bool hung = false;
   for (const fs::path& path : *traces) {
-    results.push_back(guarded(
-        path, [&](const fs::path& one) { return live_one(one, options, *ports, interrupt); }));
+    results.push_back(guarded(path, [&](const fs::path& one) {
+      return live_one(one, options, *ports, interrupt, hung);
+    }));
     if (options.text()) out << result_text(results.back()) << std::flush;
     if (results.back().status == kUnusable) complain(results.back().message);
-    if (!interrupt.wait(Duration{0})) continue;
-    skip_the_rest(*traces, results);
+    const bool interrupted = interrupt.wait(Duration{0});
+    if (!interrupted && !hung) continue;
+    const std::string why = interrupted ? "interrupted" : "the stimulus command hung before";
+    skip_the_rest(*traces, why, results);
     finish_report(options, results, sums(results), out);
-    return complain("interrupted: what was not run is not known of the device");
+    return complain(why + ": what was not run is not known of the device");
   }
   if (auto fault = finish_report(options, results, sums(results), out)) return complain(*fault);
   const bool none = std::all_of(results.begin(), results.end(),

@@ -13,6 +13,9 @@ struct LiveCommandOptions : ReportOptions {
   std::vector<std::string> traces;      ///< NAME, NAME.json, NAME.pcap, or folders of traces
   std::vector<std::string> interfaces;  ///< "PORT=INTERFACE": what leads to that port of the device
   std::string stimulus_command;         ///< for the shell; empty: none
+  /// That the command has for each answer, and for its end; above 0. One that takes longer ends the
+  /// run: it would take as long for each trace.
+  Duration patience = std::chrono::minutes(1);
   conformance::LiveOptions live;
   /// A trace that is inconclusive is run again, so often in all; 1 to 100.
   unsigned attempts = 3;

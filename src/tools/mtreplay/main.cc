@@ -69,6 +69,11 @@ CLI::App* add_live(CLI::App& app, LiveCommandOptions& options) {
                    "Command that configures the device and does what its owner does; it gets JSON "
                    "lines on standard input, and answers each by one");
   live->add_option_function<unsigned>(
+          "--patience", [&options](unsigned s) { options.patience = std::chrono::seconds(s); },
+          "Seconds that the command has for each answer; one that takes longer ends the run; "
+          "default 60")
+      ->check(CLI::Range(1, 86'400));
+  live->add_option_function<unsigned>(
           "--tolerance",
           [&options](unsigned ms) { options.live.tolerance = std::chrono::milliseconds(ms); },
           "Milliseconds by which frames of the device may be late or early; default 10")

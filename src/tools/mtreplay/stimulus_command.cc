@@ -25,7 +25,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr Duration kHurry = std::chrono::seconds(2);  ///< to end, once we are interrupted
+constexpr Duration kHurry = std::chrono::seconds(2);  ///< to end, when it hangs or we must
 constexpr std::size_t kLongestLine = std::size_t{16} << 20;
 
 Error fault(const std::string& what) {
@@ -72,12 +72,14 @@ StimulusCommand::StimulusCommand(StimulusCommand&& other) noexcept
       pid_(std::exchange(other.pid_, -1)),
       interrupt_(other.interrupt_),
       patience_(other.patience_),
+      hangs_(other.hangs_),
       unread_(std::move(other.unread_)) {}
 
 StimulusCommand::~StimulusCommand() {
   if (pid_ < 0) return;
   channel_.reset();
-  const Time end = steady_now() + (interrupted() ? std::min(patience_, kHurry) : patience_);
+  const bool hurry = hangs_ || interrupted();
+  const Time end = steady_now() + (hurry ? std::min(patience_, kHurry) : patience_);
   siginfo_t ended{};
   const auto id = static_cast<id_t>(pid_);
   while (::waitid(P_PID, id, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0 &&
@@ -129,13 +131,20 @@ Result<void> StimulusCommand::send_line(const std::string& text) {
     if (n >= 0) {
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
-      if (!wait(POLLOUT, end))
-        return fault(interrupted() ? "interrupted" : "does not read its input");
+      if (!wait(POLLOUT, end)) return gave_up("does not read its input");
     } else if (errno != EINTR) {
       return fault("has ended");
     }
   }
   return {};
+}
+
+/// Nothing has come of a wait.
+Error StimulusCommand::gave_up(const char* why) {
+  if (interrupted()) return fault("interrupted");
+  hangs_ = true;
+  return fault(fmt::format("{} ({:g} s; --patience)", why,
+                           std::chrono::duration<double>(patience_).count()));
 }
 
 Result<std::string> StimulusCommand::read_line() {
@@ -147,7 +156,7 @@ Result<std::string> StimulusCommand::read_line() {
       return line;
     }
     if (unread_.size() > kLongestLine) return fault("answers without end");
-    if (!wait(POLLIN, end)) return fault(interrupted() ? "interrupted" : "did not answer in time");
+    if (!wait(POLLIN, end)) return gave_up("did not answer in time");
     std::array<char, 65536> piece{};
     const ssize_t n = ::recv(channel_.get(), piece.data(), piece.size(), 0);
     if (n < 0 && errno == EINTR) continue;

@@ -17,12 +17,12 @@ namespace mtl::tools {
 /// (docs/mtreplay.md). It ends when its input does.
 class StimulusCommand {
  public:
-  static constexpr Duration kPatience = std::chrono::minutes(1);
-
   /// Starts `command` by the shell. It has `patience` for each answer and for its end, of which
   /// little is left once `interrupt`, which outlives it, has come.
   static Result<StimulusCommand> start(const std::string& command, const Interrupt& interrupt,
-                                       Duration patience = kPatience);
+                                       Duration patience);
+  /// It took, or answered, nothing in time; little is left for its end then.
+  bool hangs() const { return hangs_; }
   StimulusCommand(StimulusCommand&& other) noexcept;
   StimulusCommand& operator=(StimulusCommand&&) = delete;
   /// Ends its input, waits for its end, and kills what is then left of the process group that it
@@ -40,11 +40,13 @@ class StimulusCommand {
   bool interrupted() const { return interrupt_->wait(Duration{0}); }
   Result<void> send_line(const std::string& text);
   Result<std::string> read_line();
+  Error gave_up(const char* why);
 
   Fd channel_;
   pid_t pid_ = -1;
   const Interrupt* interrupt_;
   Duration patience_;
+  bool hangs_ = false;
   std::string unread_;
 };
 

@@ -180,7 +180,8 @@ json::object ask_line(std::size_t bytes) {
 TEST(StimulusCommand, AnswersThatNothingWasAskedForAreNoAnswers) {
   const Interrupt interrupt;
   auto command = StimulusCommand::start(
-      "read l; printf '{\"ok\": true}\\n{\"ok\": false}\\n'; cat > /dev/null", interrupt);
+      "read l; printf '{\"ok\": true}\\n{\"ok\": false}\\n'; cat > /dev/null", interrupt,
+      std::chrono::minutes(1));
   ASSERT_TRUE(command);
   ASSERT_TRUE(command->ask(ask_line(1)));
   const auto second = command->ask(ask_line(1));
@@ -202,8 +203,8 @@ TEST(StimulusCommand, WhatItStartedEndsWithIt) {
   pid_t child = 0;
   {
     const Interrupt interrupt;
-    auto command =
-        StimulusCommand::start("sleep 100 & read l; echo \"{\\\"pid\\\": $!}\"", interrupt);
+    auto command = StimulusCommand::start("sleep 100 & read l; echo \"{\\\"pid\\\": $!}\"",
+                                          interrupt, std::chrono::minutes(1));
     ASSERT_TRUE(command);
     const auto answer = command->ask(ask_line(1));
     ASSERT_TRUE(answer) << answer.error().message;
@@ -240,12 +241,29 @@ TEST_F(Live, AnInterfaceThatGoesDownIsNotTheDevicesFault) {
   ASSERT_EQ(std::system("ip link set d0 up"), 0);
 }
 
-TEST_F(Live, AnInterruptEndsItWithItsSumsAndItsCommand) {
+// Each trace would take as long.
+TEST_F(Live, ACommandThatHangsEndsTheRun) {
+  options_.traces.push_back(kTraces / "bringup_dut_first");
+  options_.patience = std::chrono::milliseconds(100);
+  for (const std::string& command :
+       {std::string("read l; sleep 100"), after_configure("read l; sleep 100")}) {
+    options_.stimulus_command = command;
+    EXPECT_EQ(run(), kUnusable);
+    EXPECT_THAT(out_, HasSubstr("did not answer in time (0.1 s; --patience)"));
+    EXPECT_THAT(out_, HasSubstr(" of 2 traces were run"));
+    EXPECT_THAT(out_, Not(HasSubstr("bringup_dut_first"))) << "not begun";
+    EXPECT_THAT(err_, HasSubstr("the stimulus command hung before: what was not run is not known"));
+  }
+}
+
+class LiveInterrupted : public Live, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LiveInterrupted, EndsWithItsSumsAndItsCommand) {
   options_.attempts = 1;
   options_.traces.push_back(kTraces / "bringup_dut_first");
   options_.stimulus_command = "sleep 100 & echo $! > " +
-                              (testing::TempDir() + "/mtreplay_live_pid") +
-                              "; kill -TERM $PPID; wait";
+                              (testing::TempDir() + "/mtreplay_live_pid") + "; kill -" +
+                              GetParam() + " $PPID; wait";
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(run(), kUnusable);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
@@ -257,6 +275,8 @@ TEST_F(Live, AnInterruptEndsItWithItsSumsAndItsCommand) {
   ASSERT_GT(child, 0);
   while (alive(child)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
+
+INSTANTIATE_TEST_SUITE_P(Signals, LiveInterrupted, testing::Values("TERM", "INT", "HUP"));
 
 // A daemon that the command leaves behind would keep the interface's socket.
 TEST_F(Live, TheStimulusCommandDoesNotInheritTheInterface) {

@@ -124,7 +124,7 @@ class Worker:
 
     def test(self, executable, pattern, *more):
         path, env, workdir = self.programs[executable]
-        return self.log(str(path), f"--gtest_filter={pattern}", *more, cwd=workdir or self.build,
+        return self.log(str(path), f"--gtest_filter={pattern}", "--gtest_fail_fast", *more, cwd=workdir or self.build,
                         timeout=TEST_SECONDS, env=env)
 
     def baseline(self, executable, pattern):

@@ -76,7 +76,7 @@ class SendFlow {
   /// what is acknowledged out of order.
   Time oldest_sent() const;
 
-  std::size_t memory() const { return ring_.size() * sizeof(ring_[0]); }
+  std::size_t memory() const { return ring_.size() * sizeof(decltype(ring_)::value_type); }
 
  private:
   PacketSlot*& slot(Psn psn) { return ring_[psn.value() & mask_]; }

@@ -60,7 +60,8 @@ class Operations(cases.LabCase):
         for mode in ("write", "send"):
             self.well(self.client(mode, "--latency", "--count", 100), to_and_fro=True)
         for mode in ("write", "read", "send"):
-            self.well(self.client(mode, "--bidirectional", "--verify", "--count", 500), both=True)
+            report = self.well(self.client(mode, "--bidirectional", "--verify", "--count", 500), both=True)
+            self.assertEqual(1000, report["rows"][0]["operations"])
         self.well(self.client("send", "--connections", 8, "--verify", "--count", 500, "--size", 1000), connections=8)
         server.signal(labs.signal.SIGTERM)
         self.assertEqual(0, server.wait())
@@ -113,6 +114,27 @@ class Operations(cases.LabCase):
         self.serve()  # on the slot that it left
         self.well(self.client("write", "--verify", "--count", 100))
 
+    def test_an_end_or_a_switch_that_stands_still_costs_nothing(self):
+        server = self.serve()
+        for stopped in ("client", "server", "switch"):
+            with self.subTest(stopped):
+                before = self.switches[1].link(2)["packets_acked"]
+                client = self.client("send", "--verify", "--time", 2)
+                wait_until("it is under way", lambda: self.switches[1].link(2)["packets_acked"] > before + 100)
+                process = {"client": client, "server": server, "switch": self.switches[0].process}[stopped]
+                process.signal(labs.signal.SIGSTOP)
+                time.sleep(3)  # the links of what stands still die; connections live for PEER_TIMEOUT
+                process.signal(labs.signal.SIGCONT)
+                self.well(client)
+
+    def test_one_ctrl_c_ends_the_row_and_it_is_told(self):
+        self.serve()
+        for options in ((), ("--latency",), ("--verify",)):
+            client = self.client("write", "--time", 60, *options)
+            time.sleep(1)
+            client.signal(labs.signal.SIGINT)
+            self.well(client)
+
     def test_packets_too_long_for_the_way_are_told_as_the_cause(self):
         self.serve()
         process = self.client("write", "--mtu", 9000)
@@ -129,6 +151,11 @@ class Operations(cases.LabCase):
                                 (["write", "--all", "--size", 4], "--all"),
                                 (["atomic", "--bidirectional"], "--bidirectional"),
                                 (["write", "--size", 0], "--size"),
+                                (["write", "--count", -5], "--count"),
+                                (["write", "--count", 0], "--count"),
+                                (["write", "--time", "nan"], "--time"),
+                                (["write", "--seed", -1], "--seed"),
+                                (["write", "--histogram"], "--histogram requires --json"),
                                 (["write", "--peer", 11], "that is this endpoint itself")):
             peer = [] if "--peer" in arguments else ["--peer", 12]
             process = self.lab.start("wrong", [program, *arguments, *peer, *socket, "--node", 11], ns="sw1")
@@ -137,7 +164,7 @@ class Operations(cases.LabCase):
         nobody = self.client("write", "--patience", 1)
         self.assertEqual(1, nobody.wait())
         (fault,) = json.loads(nobody.out.read_text())["faults"]
-        self.assertIn("does `mtperf serve` run", fault)
+        self.assertIn("does `mtperf serve` of this version run", fault)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ Channel::Channel(endpoint::Endpoint& endpoint, transport::ConnectionHandle conne
   post();
 }
 
+void Channel::work() {
+  if (!posted_ && !closing_) post();
+}
+
 void Channel::post() {
   const transport::Receive receive{.context = context(owner_, kContext),
                                    .to = memory_,
@@ -53,6 +57,7 @@ std::optional<Control> Channel::received(const Received& received) {
 }
 
 void Channel::close() {
+  closing_ = true;
   if (posted_) endpoint_.operations()->cancel_receive(kPool, context(owner_, kContext));
 }
 
@@ -63,37 +68,50 @@ MessageSink::MessageSink(endpoint::Endpoint& endpoint, transport::ConnectionHand
       job_(job),
       owner_(owner),
       seed_(seed),
-      memory_(job.window()),
-      number_of_(job.depth) {
-  for (std::uint32_t slot = 0; slot < job.depth; ++slot) post(slot);
+      memory_(job.receives() * job.size),
+      number_of_(job.receives()),
+      is_posted_(job.receives()) {
+  for (std::uint32_t slot = job.receives(); slot > 0; --slot) due_.push_back(slot - 1);
+  work();
 }
 
-void MessageSink::post(std::uint32_t slot) {
+void MessageSink::work() {
+  while (!closing_ && !due_.empty() && post(due_.back())) due_.pop_back();
+}
+
+bool MessageSink::post(std::uint32_t slot) {
   const transport::Receive receive{
       .context = context(owner_, slot), .to = place(slot), .from = connection_};
-  if (endpoint_.operations()->post_receive(kPool, receive, endpoint_.now()) ==
+  if (endpoint_.operations()->post_receive(kPool, receive, endpoint_.now()) !=
       ReceivePosted::kTaken) {
-    number_of_[slot] = next_number_++;
-    ++posted_;
+    return false;
   }
+  number_of_[slot] = next_number_++;
+  is_posted_[slot] = true;
+  ++posted_;
+  return true;
 }
 
 /// Messages meet receives in the order in which they were sent (T31), but a long one may be
 /// complete before one that was sent earlier.
 bool MessageSink::received(const Received& received) {
+  const auto slot = static_cast<std::uint32_t>(received.context);
+  if (slot >= is_posted_.size() || !is_posted_[slot]) return false;
+  is_posted_[slot] = false;
   --posted_;
   if (!received.ok()) return false;
-  const auto slot = static_cast<std::uint32_t>(received.context);
   const bool whole = received.total == job_.size;
   if (!whole || (job_.verify && !content_ok(seed_, number_of_[slot], place(slot)))) ++altered_;
   ++count_;
-  if (!closing_) post(slot);
+  due_.push_back(slot);
+  work();
   return true;
 }
 
 void MessageSink::close() {
   closing_ = true;
-  for (std::uint32_t slot = 0; slot < job_.depth; ++slot) {
+  for (std::uint32_t slot = 0; slot < is_posted_.size(); ++slot) {
+    if (!is_posted_[slot]) continue;
     endpoint_.operations()->cancel_receive(kPool, context(owner_, slot));
   }
 }

@@ -16,7 +16,10 @@ using transport::Received;
 using transport::Work;
 
 constexpr Duration kNap = std::chrono::milliseconds(1);
-constexpr std::uint64_t kWarmUp = 100;  ///< round trips that are not counted
+constexpr std::uint32_t kOut = 0;  ///< lower half of the context of what goes to and fro
+/// Round trips that are not counted: so many, or for so long a part of a row's time.
+constexpr std::uint64_t kWarmUp = 100;
+constexpr int kWarmUpPart = 10;
 
 double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
@@ -53,6 +56,14 @@ Client::~Client() {
   take_received();
 }
 
+std::uint64_t Client::complete() const {
+  std::uint64_t sum = 0;
+  for (const auto& lane : lanes_) {
+    if (lane->initiator != nullptr) sum += lane->initiator->operations();
+  }
+  return sum;
+}
+
 bool Client::fail(std::string what) {
   report_.add_faults(std::move(what));
   return false;
@@ -63,6 +74,10 @@ void Client::turn() {
   take_events();
   take_received();
   take_completions();
+  for (const auto& lane : lanes_) {
+    if (lane->channel != nullptr) lane->channel->work();
+    if (lane->sink != nullptr) lane->sink->work();
+  }
 }
 
 /// Turns until `done`; false: it went wrong, which is reported.
@@ -73,10 +88,11 @@ bool Client::until(Done done, const std::string& what) {
     turn();
     if (failed()) return false;
     if (done()) return true;
-    if (stops_() != 0) return fail("stopped");
+    if (stops_() > stops_allowed_) return fail("stopped");
     if (endpoint_.clock().now() < patience) continue;
-    return fail(fmt::format("waited {:g} s in vain until {}; does `mtperf serve` run at node {}?",
-                            seconds(options_.patience), what, options_.peer.value()));
+    return fail(fmt::format(
+        "waited {:g} s in vain until {}; does `mtperf serve` of this version run at node {}?",
+        seconds(options_.patience), what, options_.peer.value()));
   }
 }
 
@@ -85,16 +101,20 @@ bool Client::failed() {
   if (report_.faults_size() != 0) return true;
   for (const auto& lane : lanes_) {
     if (!lane->ended.empty()) return !fail(lane->ended);
+    if (lane->refused) return !refuse(*lane->refused);
     const Initiator* const whose =
         lane->reader != nullptr ? lane->reader.get() : lane->initiator.get();
     if (whose == nullptr || !whose->failed()) continue;
-    const Completion& c = *whose->failed();
-    if (c.ended != EndReason::kNone) continue;  // its event tells more
-    return !fail(fmt::format("node {} refused an operation: {} (key {:#x}, offset {}, {} bytes)",
-                             c.peer.node.value(), transport::name(c.status), c.key.value(),
-                             c.offset, c.length));
+    if (whose->failed()->ended != EndReason::kNone) continue;  // its event tells more
+    return !refuse(*whose->failed());
   }
   return false;
+}
+
+bool Client::refuse(const Completion& c) {
+  return fail(fmt::format("node {} refused an operation: {} (key {:#x}, offset {}, {} bytes)",
+                          c.peer.node.value(), transport::name(c.status), c.key.value(), c.offset,
+                          c.length));
 }
 
 std::string Client::end_text(const ConnectionEvent& event) const {
@@ -105,17 +125,22 @@ std::string Client::end_text(const ConnectionEvent& event) const {
         options_.peer.value(), static_cast<unsigned>(event.rejected));
   }
   const bool silent = event.reason == EndReason::kDead || event.reason == EndReason::kOpenTimeout;
-  return fmt::format("the connection to node {} ended: {}{}", options_.peer.value(),
-                     transport::name(event.reason),
-                     silent ? fmt::format("; does it run, and does each link of the way carry "
-                                          "packets of {} bytes? --mtu makes them shorter",
-                                          endpoint_.operations()->transport().settings().mtu)
-                            : "");
+  std::string text = fmt::format("the connection to node {} ended: {}", options_.peer.value(),
+                                 transport::name(event.reason));
+  if (!endpoint_.slot_fault().empty()) {
+    text += "; the slot was lost: " + endpoint_.slot_fault();
+  } else if (silent) {
+    text += fmt::format(
+        "; does `mtperf serve` run there, and does each link of the way carry packets of {} bytes? "
+        "--mtu makes them shorter",
+        endpoint_.operations()->transport().settings().mtu);
+  }
+  return text;
 }
 
 Client::Lane* Client::lane_of(std::uint64_t context) {
   const auto id = static_cast<std::uint32_t>(context >> 32);
-  return id < lanes_.size() ? lanes_[id].get() : nullptr;
+  return id - 1 < lanes_.size() ? lanes_[id - 1].get() : nullptr;
 }
 
 void Client::take_events() {
@@ -135,6 +160,7 @@ void Client::take_events() {
 void Client::take_received() {
   Received received;
   while (endpoint_.operations()->next_received(received, endpoint_.now())) {
+    if (received.kind != Received::Kind::kMessage) continue;  // an imm is asked of nobody
     Lane* const lane = lane_of(received.context);
     if (lane == nullptr) continue;
     if (static_cast<std::uint32_t>(received.context) == Channel::kContext) {
@@ -153,8 +179,9 @@ void Client::take_completions() {
     Initiator* const whose = lane->reader != nullptr ? lane->reader.get() : lane->initiator.get();
     if (whose != nullptr) {
       whose->completed(completion);
-    } else if (lane->out_under_way != 0) {
+    } else if (static_cast<std::uint32_t>(completion.context) == kOut && lane->out_under_way != 0) {
       --lane->out_under_way;
+      if (!completion.ok() && completion.ended == EndReason::kNone) lane->refused = completion;
     }
   }
 }
@@ -172,7 +199,7 @@ bool Client::connect() {
     const auto opened = transport.open(from, peer, 0, endpoint_.now());
     if (!opened) return fail(opened.error().message);
     auto& lane = *lanes_.emplace_back(std::make_unique<Lane>());
-    lane.id = i;
+    lane.id = i + 1;
     lane.connection = *opened;
   }
   const auto all_up = [&] {
@@ -189,29 +216,48 @@ bool Client::connect() {
 bool Client::start_lane(Lane& lane, const Job& job) {
   const transport::Connection* connection =
       endpoint_.operations()->transport().find(lane.connection);
-  if (connection == nullptr) return false;  // its end is to come
+  if (connection == nullptr) return until([] { return false; }, "");  // its end is to come
   lane.job = job;
   lane.job.seed += std::uint64_t{2} * lane.id;
-  lane.window.assign(job.window(), std::byte{});
-  fill_readable(lane.job, lane.window);
-  const auto key = endpoint_.operations()->give(
-      {.memory = lane.window,
-       .rights = transport::kRightRead | transport::kRightWrite | transport::kRightAtomic,
-       .only = connection->id()});
-  if (!key) return fail(key.error().message);
-  lane.key = *key;
-  if (job.mode == Mode::kSend && (job.both || job.latency)) {
+  const bool messages = job.mode == Mode::kSend;
+  if ((job.both || job.latency) && !messages) {
+    lane.window.assign(job.window(), std::byte{});
+    fill_readable(lane.job, lane.window);
+    const auto key = endpoint_.operations()->give(
+        {.memory = lane.window,
+         .rights = transport::kRightRead | transport::kRightWrite | transport::kRightAtomic,
+         .only = connection->id()});
+    if (!key) return fail(key.error().message);
+    lane.key = *key;
+  }
+  if ((job.both || job.latency) && messages) {
     lane.sink = std::make_unique<MessageSink>(endpoint_, lane.connection, lane.job, lane.id,
                                               lane.job.seed + kServerSeed);
   }
   lane.said.reset();
-  lane.channel->tell({.kind = Control::Kind::kJob, .job = lane.job, .key = lane.key});
-  return true;
+  lane.refused.reset();
+  return tell(lane, {.kind = Control::Kind::kJob,
+                     .job = lane.job,
+                     .key = lane.key,
+                     .operations = options_.operations.value_or(0)});
+}
+
+bool Client::tell(Lane& lane, const Control& control) {
+  const auto told = [&] { return lane.channel->tell(control); };
+  return told() || until(told, "a message is taken");
 }
 
 bool Client::start_row(const Job& job) {
+  // What the server still sends of the row before goes to memory of that row.
+  const auto drained = [&] {
+    drop_drained();
+    return std::all_of(lanes_.begin(), lanes_.end(),
+                       [](const auto& lane) { return lane->sink == nullptr; });
+  };
+  if (!drained() && !until(drained, "its last message of the row before is whole")) return false;
   for (const auto& lane : lanes_) {
-    if (!start_lane(*lane, job)) return until([] { return false; }, "it answers");
+    if (!start_lane(*lane, job)) return false;
+    turn();  // memory takes its time, and the others are to live
   }
   const auto all_said = [&] {
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->said; });
@@ -219,30 +265,36 @@ bool Client::start_row(const Job& job) {
   if (!until(all_said, "it takes the job")) return false;
   for (const auto& lane : lanes_) {
     const Control& said = *lane->said;
-    if (said.kind == Control::Kind::kRefused && job.window() <= said.limit) {
-      return fail("the server cannot take a job more at a time; try again");
-    }
-    if (said.kind == Control::Kind::kRefused) {
-      return fail(fmt::format(
-          "the server gives {} bytes at most, and --size {} with --depth {} takes {}; `mtperf "
-          "serve --memory` gives more",
-          said.limit, job.size, job.depth, job.window()));
-    }
+    if (said.kind == Control::Kind::kRefused) return refused(job, said);
     if (said.kind != Control::Kind::kReady) return fail("the server's answer makes no sense");
     lane->there = said.key;
   }
   return true;
 }
 
+bool Client::refused(const Job& job, const Control& said) {
+  if (server_memory(job) <= said.limit) {
+    return fail("the server has no memory for a job more now; try again, or with less --depth");
+  }
+  return fail(fmt::format(
+      "the server gives {} bytes at most, and --size {} with --depth {} takes {} there; `mtperf "
+      "serve --memory` gives more",
+      said.limit, job.size, job.depth, server_memory(job)));
+}
+
 /// Each lane does its part until it is done.
 bool Client::work_row() {
   Until limit{options_.operations, {}};
-  if (!options_.operations) limit.time = endpoint_.clock().now() + options_.time;
+  if (!options_.operations) limit.time = options_.time;
   for (const auto& lane : lanes_) {
     const Target target{lane->connection, lane->there, lane->id};
     lane->initiator =
         std::make_unique<Initiator>(endpoint_, lane->job, target, limit, lane->job.seed);
+    turn();
   }
+  stops_allowed_ = 1;
+  std::uint64_t before = 0;
+  Time patience = endpoint_.clock().now() + options_.patience;
   for (;;) {
     bool over = true;
     for (const auto& lane : lanes_) {
@@ -252,55 +304,72 @@ bool Client::work_row() {
     turn();
     if (failed()) return false;
     if (over) return true;
-    if (stops_() == 0) continue;
-    for (const auto& lane : lanes_) lane->initiator->stop();
     if (stops_() > 1) return fail("stopped");
+    for (const auto& lane : lanes_) {
+      if (stops_() != 0) lane->initiator->stop();
+    }
+    const Time now = endpoint_.clock().now();
+    if (const std::uint64_t sum = complete(); sum != before) {
+      before = sum;
+      patience = now + options_.patience;
+    } else if (now > patience) {
+      return fail(fmt::format("no operation was complete for {:g} s", seconds(options_.patience)));
+    }
   }
 }
 
-/// One at a time: it has come back when the last byte of our memory says so, or a message came.
+/// One there and back: it has come back when the last byte of our memory says so, or a message
+/// came. False also when it was stopped.
+bool Client::round_trip(Lane& lane, const Job& job, std::uint64_t n) {
+  const auto turn_byte = std::byte{static_cast<std::uint8_t>(n % 255 + 1)};
+  lane.out.back() = turn_byte;
+  Work work{
+      .kind = Work::Kind::kSend, .context = std::uint64_t{lane.id} << 32 | kOut, .from = lane.out};
+  if (job.mode == Mode::kWrite) {
+    work.kind = Work::Kind::kPut;
+    work.key = lane.there;
+  }
+  const auto posted = [&] {
+    return endpoint_.operations()->post(lane.connection, work, endpoint_.now()) ==
+           transport::Posted::kTaken;
+  };
+  if (!posted() && !until(posted, "an operation is taken")) return false;
+  ++lane.out_under_way;
+  const auto back = [&] {
+    if (job.mode == Mode::kSend) return messages_ > n;
+    return std::atomic_ref<std::byte>(lane.window[job.size - 1]).load(std::memory_order_acquire) ==
+           turn_byte;
+  };
+  const Time patience = endpoint_.clock().now() + options_.patience;
+  while (!back()) {
+    turn();
+    if (failed() || stops_() > 1) return false;
+    if (endpoint_.clock().now() > patience) return fail("nothing came back in time");
+  }
+  return true;
+}
+
 bool Client::to_and_fro(Lane& lane, const Job& job) {
   lane.out.assign(job.size, std::byte{});
-  std::uint8_t turn_byte = 1;
   messages_ = 0;
-  const Time end = endpoint_.clock().now() + options_.time;
-  Time first{};
-  for (std::uint64_t n = 0; stops_() == 0; ++n) {
-    const Time begin = endpoint_.clock().now();
-    if (n == kWarmUp) first = begin;
-    const bool enough = options_.operations ? n >= kWarmUp + *options_.operations : begin >= end;
-    if (n > kWarmUp && enough) {
-      round_trips_took_ = begin - first;
+  stops_allowed_ = 1;
+  const Time begin = endpoint_.clock().now();
+  std::optional<Time> first;  // of those that count
+  for (std::uint64_t n = 0;; ++n) {
+    const Time now = endpoint_.clock().now();
+    if (!first && (n >= kWarmUp || (n != 0 && now - begin >= options_.time / kWarmUpPart))) {
+      first = now;
+    }
+    const std::uint64_t counted = round_trips_.count();
+    const bool enough = options_.operations ? counted >= *options_.operations
+                                            : first && now - *first >= options_.time;
+    if (stops_() != 0 || (counted != 0 && enough)) {
+      round_trips_took_ = first ? now - *first : Duration{0};
       return until([&] { return lane.out_under_way == 0; }, "all is complete");
     }
-    lane.out.back() = std::byte{turn_byte};
-    Work work{.kind = Work::Kind::kSend, .context = std::uint64_t{lane.id} << 32, .from = lane.out};
-    if (job.mode == Mode::kWrite) {
-      work.kind = Work::Kind::kPut;
-      work.key = lane.there;
-    }
-    const auto back = [&] {
-      if (job.mode == Mode::kSend) return messages_ > n;
-      return std::atomic_ref<std::byte>(lane.window[job.size - 1])
-                 .load(std::memory_order_acquire) == std::byte{turn_byte};
-    };
-    const auto posted = [&] {
-      return endpoint_.operations()->post(lane.connection, work, endpoint_.now()) ==
-             transport::Posted::kTaken;
-    };
-    if (!posted() && !until(posted, "an operation is taken")) return false;
-    ++lane.out_under_way;
-    const Time patience = begin + options_.patience;
-    while (!back()) {
-      turn();
-      if (failed()) return false;
-      if (stops_() != 0) break;
-      if (endpoint_.clock().now() > patience) return fail("nothing came back in time");
-    }
-    if (n >= kWarmUp) round_trips_.add(endpoint_.clock().now() - begin);
-    turn_byte = static_cast<std::uint8_t>(turn_byte % 255 + 1);
+    if (!round_trip(lane, job, n)) return report_.faults_size() == 0 ? fail("stopped") : false;
+    if (first) round_trips_.add(endpoint_.clock().now() - now);
   }
-  return fail("stopped");
 }
 
 /// Tells the server that all is done; it tells what it got, and did.
@@ -308,18 +377,37 @@ bool Client::stop_row(const Job& job) {
   for (const auto& lane : lanes_) {
     if (job.verify && !job.latency && !verify(*lane, job)) return false;
     lane->said.reset();
-    const std::uint64_t own = lane->initiator ? lane->initiator->operations() : 0;
-    const auto told = [&] {
-      return lane->channel->tell({.kind = Control::Kind::kStop, .job = job, .operations = own});
-    };
-    if (!told() && !until(told, "a message is taken")) return false;
+    if (!tell(*lane, {.kind = Control::Kind::kStop, .job = job, .cut_short = stops_() != 0})) {
+      return false;
+    }
   }
   const auto all_said = [&] {
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
       return lane->said && lane->said->kind == Control::Kind::kResult;
     });
   };
-  return until(all_said, "it tells what came");
+  if (!until(all_said, "it tells what came")) return false;
+  // What it tells may overtake the last of what it sent.
+  const auto all_came = [&] {
+    return std::all_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
+      return !job.both || lane->sink == nullptr || lane->sink->count() >= lane->said->operations;
+    });
+  };
+  if (!until(all_came, "all that it sent has come")) return false;
+  for (const auto& lane : lanes_) compare_counts(*lane, job);
+  return report_.faults_size() == 0;
+}
+
+/// Each message once.
+void Client::compare_counts(const Lane& lane, const Job& job) {
+  if (job.mode != Mode::kSend || job.latency) return;
+  const auto compare = [&](std::uint64_t sent, std::uint64_t came, const char* where) {
+    if (sent == came) return;
+    fail(fmt::format("{} bytes each: {} messages were sent, and {} came {}", job.size, sent, came,
+                     where));
+  };
+  compare(lane.initiator->operations(), lane.said->received, "at the server");
+  if (job.both) compare(lane.said->operations, lane.sink->count(), "here");
 }
 
 /// Reads back what was put.
@@ -327,13 +415,8 @@ bool Client::verify(Lane& lane, const Job& job) {
   if (job.mode != Mode::kWrite && job.mode != Mode::kStore && job.mode != Mode::kAtomic) {
     return true;
   }
-  Job whole = job;
-  whole.mode = Mode::kRead;
-  whole.verify = false;
-  whole.size = job.window();
-  whole.depth = 1;
   lane.reader = std::make_unique<Initiator>(
-      endpoint_, whole, Target{lane.connection, lane.there, lane.id}, Until{1, {}}, 0);
+      endpoint_, back_of(job), Target{lane.connection, lane.there, lane.id}, Until{1, {}}, 0);
   const auto over = [&] {
     lane.reader->step();
     return lane.reader->over();
@@ -349,49 +432,69 @@ bool Client::verify(Lane& lane, const Job& job) {
 void Client::report_row(const Job& job) {
   auto& row = *report_.add_rows();
   Histogram times = round_trips_;
-  Duration took = round_trips_took_;
-  std::uint64_t operations = round_trips_.count();
+  std::uint64_t own = round_trips_.count();
+  std::uint64_t theirs = 0;
   std::uint64_t altered = 0;
+  Time first = Time::max();
+  Time last = Time::min();
+  Duration took_there{};
   for (const auto& lane : lanes_) {
-    altered += lane->said->altered;
-    if (lane->sink != nullptr) altered += lane->sink->altered();
+    altered += lane->said->altered + (lane->sink != nullptr ? lane->sink->altered() : 0);
     if (lane->initiator == nullptr) continue;
-    operations += lane->initiator->operations() + lane->said->operations;
+    own += lane->initiator->operations();
     altered += lane->initiator->altered();
-    took = std::max(took, lane->initiator->took());
     times.add(lane->initiator->times());
-  }
-  row.set_size(job.size);
-  row.set_operations(operations);
-  row.set_seconds(seconds(took));
-  row.set_altered(altered);
-  if (took > Duration{0}) {
-    row.set_operations_per_second(static_cast<double>(operations) / seconds(took));
-    row.set_bytes_per_second(row.operations_per_second() * static_cast<double>(job.size));
-  }
-  if (times.count() != 0) {
-    // Half of the way to and fro, as perftest and OSU tell it.
-    const std::uint64_t ways = job.latency ? 2 : 1;
-    auto& t = *row.mutable_time();
-    t.set_count(times.count());
-    t.set_least_ns(ns(times.least()) / ways);
-    t.set_mean_ns(ns(times.mean()) / ways);
-    t.set_median_ns(ns(times.quantile(0.5)) / ways);
-    t.set_p99_ns(ns(times.quantile(0.99)) / ways);
-    t.set_p999_ns(ns(times.quantile(0.999)) / ways);
-    t.set_most_ns(ns(times.most()) / ways);
-    if (options_.histogram) {
-      times.each([&](const Histogram::Bucket& bucket) {
-        auto& b = *t.add_histogram();
-        b.set_most_ns(ns(bucket.most) / ways);
-        b.set_count(bucket.count);
-      });
+    if (lane->initiator->operations() != 0) {
+      first = std::min(first, lane->initiator->first());
+      last = std::max(last, lane->initiator->last());
     }
+    theirs += lane->said->operations;
+    took_there = std::max(took_there, Duration{static_cast<Duration::rep>(lane->said->took_ns)});
+  }
+  const Duration took = job.latency ? round_trips_took_ : last > first ? last - first : Duration{};
+  // Each end's operations by its own time: the server begins before us, and ends behind us.
+  const auto rate = [](std::uint64_t n, Duration time) {
+    return time > Duration{0} ? static_cast<double>(n) / seconds(time) : 0.0;
+  };
+  row.set_size(job.size);
+  row.set_operations(own + theirs);
+  row.set_seconds(seconds(std::max(took, took_there)));
+  row.set_altered(altered);
+  row.set_operations_per_second(rate(own, took) + rate(theirs, took_there));
+  row.set_bytes_per_second(row.operations_per_second() * static_cast<double>(job.size));
+  if (times.count() != 0) report_times(row, times, job.latency);
+  if (own == 0 || (job.both && theirs == 0)) {
+    fail(fmt::format("{} bytes each: no operation {}was complete; --time gives more", job.size,
+                     own == 0 ? "" : "of the server "));
   }
   if (altered != 0) {
     fail(
         fmt::format("{} bytes each: {} came with other contents than was sent", job.size, altered));
   }
+}
+
+/// `halves`: half of the way to and fro, as perftest and OSU tell it.
+void Client::report_times(mtlink::perf::OperationRow& row, const Histogram& times,
+                          bool halves) const {
+  const std::uint64_t ways = halves ? 2 : 1;
+  auto& t = *row.mutable_time();
+  t.set_count(times.count());
+  t.set_least_ns(ns(times.least()) / ways);
+  t.set_mean_ns(ns(times.mean()) / ways);
+  t.set_median_ns(ns(times.quantile(0.5)) / ways);
+  t.set_p99_ns(ns(times.quantile(0.99)) / ways);
+  t.set_p999_ns(ns(times.quantile(0.999)) / ways);
+  t.set_most_ns(ns(times.most()) / ways);
+  if (!options_.histogram) return;
+  times.each([&](const Histogram::Bucket& bucket) {
+    const std::uint64_t most = ns(bucket.most) / ways;
+    const int last = t.histogram_size() - 1;
+    // Of the shortest ones halves coincide.
+    auto& b = last >= 0 && t.histogram(last).most_ns() == most ? *t.mutable_histogram(last)
+                                                               : *t.add_histogram();
+    b.set_most_ns(most);
+    b.set_count(b.count() + bucket.count);
+  });
 }
 
 /// What was given and posted is of memory that goes.
@@ -402,11 +505,16 @@ void Client::end_row() {
     if (lane->sink != nullptr) lane->sink->close();
   }
   take_received();
+  drop_drained();
+  round_trips_ = {};
+  round_trips_took_ = {};
+}
+
+/// One into which a message is still being written stays.
+void Client::drop_drained() {
   for (const auto& lane : lanes_) {
     if (lane->sink != nullptr && lane->sink->drained()) lane->sink.reset();
   }
-  round_trips_ = {};
-  round_trips_took_ = {};
 }
 
 mtlink::perf::OperationReport Client::run(const Stops& stops) {
@@ -414,6 +522,7 @@ mtlink::perf::OperationReport Client::run(const Stops& stops) {
   bool well = connect();
   for (const std::uint64_t size : options_.sizes) {
     if (!well || stops_() != 0) break;
+    stops_allowed_ = 0;
     Job job = options_.job;
     job.size = size;
     well = start_row(job) && (job.latency ? to_and_fro(*lanes_.front(), job) : work_row()) &&
@@ -424,6 +533,7 @@ mtlink::perf::OperationReport Client::run(const Stops& stops) {
     for (const auto& lane : lanes_) lane->initiator.reset();
     well = report_.faults_size() == 0;
   }
+  if (report_.rows_size() == 0 && report_.faults_size() == 0) fail("stopped");
   report_.set_ok(report_.faults_size() == 0 && report_.rows_size() != 0);
   return report_;
 }

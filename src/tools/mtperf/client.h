@@ -46,13 +46,14 @@ class Client {
  private:
   /// One of the connections, and its part in the row.
   struct Lane {
-    std::uint32_t id = 0;
+    std::uint32_t id = 0;  ///< from 1: of the contexts of what it posts
     transport::ConnectionHandle connection;
     bool up = false;
     std::string ended;  ///< why, once it has
     Job job;            ///< of the row, with a seed of its own
     std::unique_ptr<Channel> channel;
-    std::optional<Control> said;  ///< by the server, last
+    std::optional<Control> said;                   ///< by the server, last
+    std::optional<transport::Completion> refused;  ///< of a job to and fro
     std::vector<std::byte> window;
     transport::Key key{};
     transport::Key there{};
@@ -65,13 +66,20 @@ class Client {
 
   bool connect();
   bool start_row(const Job& job);
+  bool tell(Lane& lane, const Control& control);
+  bool refused(const Job& job, const Control& said);
   bool start_lane(Lane& lane, const Job& job);
   bool work_row();
   bool to_and_fro(Lane& lane, const Job& job);
+  bool round_trip(Lane& lane, const Job& job, std::uint64_t n);
   bool stop_row(const Job& job);
   bool verify(Lane& lane, const Job& job);
+  void compare_counts(const Lane& lane, const Job& job);
   void report_row(const Job& job);
+  void report_times(mtlink::perf::OperationRow& row, const Histogram& times, bool halves) const;
   void end_row();
+  void drop_drained();
+  std::uint64_t complete() const;
 
   void turn();
   void take_events();
@@ -81,6 +89,7 @@ class Client {
   bool until(Done done, const std::string& what);
   bool failed();
   bool fail(std::string what);
+  bool refuse(const transport::Completion& completion);
   std::string end_text(const transport::ConnectionEvent& event) const;
   Lane* lane_of(std::uint64_t context);
 
@@ -88,6 +97,7 @@ class Client {
   const ClientOptions options_;
   Idler idler_;
   Stops stops_;
+  int stops_allowed_ = 0;  ///< so many end the row well
   std::vector<std::unique_ptr<Lane>> lanes_;
   Histogram round_trips_;  ///< of a job to and fro
   Duration round_trips_took_{};

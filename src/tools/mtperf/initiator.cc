@@ -1,6 +1,6 @@
 #include "tools/mtperf/initiator.h"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
 #include "tools/mtperf/stream.h"
@@ -16,6 +16,8 @@ constexpr std::uint32_t kFlush = 0xFFFFFFFF;  ///< lower half of a flush's conte
 /// Stores posted in one step at most, so that what is posted leaves meanwhile.
 constexpr std::uint32_t kStoresAtOnce = 1024;
 constexpr std::uint64_t kOne = 1;
+/// What a place holds that nothing was brought to.
+constexpr std::byte kNothing{0xE5};
 
 }  // namespace
 
@@ -24,6 +26,15 @@ void fill_readable(const Job& job, std::span<std::byte> window) {
   for (std::uint64_t slot = 0; slot < job.depth; ++slot) {
     fill_content(job.seed, slot, window.subspan(slot * job.size, job.size));
   }
+}
+
+Job back_of(const Job& job) {
+  Job whole = job;
+  whole.mode = Mode::kRead;
+  whole.both = whole.verify = false;
+  whole.size = job.window();
+  whole.depth = 1;
+  return whole;
 }
 
 Initiator::Initiator(endpoint::Endpoint& endpoint, const Job& job, const Target& target,
@@ -41,14 +52,13 @@ Initiator::Initiator(endpoint::Endpoint& endpoint, const Job& job, const Target&
 
 bool Initiator::enough(Time now) const {
   return stopped_ || (until_.operations && posted_ >= *until_.operations) ||
-         (until_.time && now >= *until_.time);
+         (until_.time && posted_ != 0 && now - first_ >= *until_.time);
 }
 
 Work Initiator::work(std::uint64_t number) {
   const bool store = job_.mode == Mode::kStore;
   const std::uint64_t slot = store ? number % job_.depth : free_.back();
   const std::span<std::byte> at = place(slot);
-  number_of_[slot] = number;
   Work work{.context = std::uint64_t{target_.owner} << 32 | slot,
             .key = target_.key,
             .offset = slot * job_.size};
@@ -63,6 +73,8 @@ Work Initiator::work(std::uint64_t number) {
       break;
     case Mode::kRead:
     case Mode::kLoad:
+      // What the get before it brought is the same.
+      if (job_.verify) std::ranges::fill(at, kNothing);
       work.kind = Work::Kind::kGet;
       work.to = at;
       break;
@@ -82,12 +94,14 @@ void Initiator::step() {
   if (failed_ || flushing_) return;
   transport::Operations& operations = *endpoint_.operations();
   const bool store = job_.mode == Mode::kStore;
-  const Time now = endpoint_.clock().now();
-  if (posted_ == 0) first_ = now;
+  Time now = endpoint_.clock().now();
   for (std::uint32_t n = 0; !enough(now); ++n) {
     if (store ? n == kStoresAtOnce : free_.empty()) return;
     const Work next = work(posted_);
+    if (job_.verify) now = endpoint_.clock().now();  // filling takes its time
     if (operations.post(target_.connection, next, now) != Posted::kTaken) return;
+    if (posted_ == 0) first_ = now;
+    number_of_[store ? posted_ % job_.depth : free_.back()] = posted_;
     ++posted_;
     if (store) {
       ++silent_;
@@ -105,6 +119,8 @@ void Initiator::step() {
 
 void Initiator::completed(const Completion& completion) {
   const auto slot = static_cast<std::uint32_t>(completion.context);
+  const bool of_a_place = slot < job_.depth;
+  if (slot != kFlush && !of_a_place) return;  // a control message that failed
   // A silent one completes only if it failed.
   if (job_.mode != Mode::kStore || slot == kFlush) --under_way_;
   if (!completion.ok()) {
@@ -122,8 +138,14 @@ void Initiator::completed(const Completion& completion) {
   free_.push_back(slot);
 }
 
-/// What was got, as fill_readable() put it there.
+/// What was got, as fill_readable() put it there; what a place was before so many fetch-adds.
 void Initiator::check(std::uint64_t slot) {
+  if (job_.mode == Mode::kAtomic) {
+    std::uint64_t before = 0;
+    std::memcpy(&before, place(slot).data(), sizeof(before));
+    if (before != number_of_[slot]) ++altered_;
+    return;
+  }
   if (job_.mode != Mode::kRead && job_.mode != Mode::kLoad) return;
   if (!content_ok(job_.seed, slot, place(slot))) ++altered_;
 }

@@ -21,14 +21,18 @@ struct Target {
   std::uint32_t owner = 0;  ///< in the upper half of each context
 };
 
-/// When it has posted enough: a number of operations or a time, or both; neither: stop() ends it.
+/// When it has posted enough: a number of operations, or a time from the first post on, or both;
+/// neither: stop() ends it.
 struct Until {
   std::optional<std::uint64_t> operations;
-  std::optional<Time> time;
+  std::optional<Duration> time;
 };
 
 /// Puts into memory what those who read it, as the job says, compare it with (verify).
 void fill_readable(const Job& job, std::span<std::byte> window);
+
+/// The job that reads back, at once, what `job` put into the peer's memory.
+Job back_of(const Job& job);
 
 /// Posts the operations of a job on one connection, `depth` at a time, and measures each. Not for
 /// jobs to and fro.
@@ -54,8 +58,9 @@ class Initiator {
   }                                                   ///< complete; silent ones by flush
   std::uint64_t altered() const { return altered_; }  ///< answers with other contents (verify)
   const std::optional<transport::Completion>& failed() const { return failed_; }
-  /// From the first post to the last completion.
-  Duration took() const { return last_ - first_; }
+  /// Of the first post and of the last completion; there are such if operations() is not 0.
+  Time first() const { return first_; }
+  Time last() const { return last_; }
   const Histogram& times() const { return times_; }  ///< of each, from its post; not of stores
   std::span<const std::byte> memory() const { return memory_; }
   /// Whether what the peer's memory holds, in `window`, is what was put there last (verify).

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,9 @@ enum class Mode : std::uint8_t {
 inline constexpr unsigned kModes = 6;
 const char* name(Mode mode);
 
+/// Messages that a peer may have under way (T33).
+inline constexpr std::uint32_t kMessages = 256;
+
 struct Job {
   Mode mode = Mode::kWrite;
   bool latency = false;     ///< to and fro, one at a time
@@ -32,9 +36,14 @@ struct Job {
   std::uint64_t size = 0;   ///< bytes of each
   std::uint64_t seed = 0;
 
-  /// Bytes of memory that it works on at each end: a place for each operation under way.
+  /// Bytes of the peer's memory that its operations reach: a place for each one under way.
   std::uint64_t window() const { return size * depth; }
+  /// Receives that are posted for it: no more messages come before they are taken (T33).
+  std::uint32_t receives() const { return std::min(depth, kMessages); }
 };
+
+/// Bytes of memory that a job takes at the server, in all.
+std::uint64_t server_memory(const Job& job);
 
 /// Added to a job's seed for what the server sends.
 inline constexpr std::uint64_t kServerSeed = 1;
@@ -45,19 +54,21 @@ const char* fault(const Job& job);
 
 struct Control {
   enum class Kind : std::uint8_t {
-    kJob = 1,      ///< client: `job`, and `key` of its own memory
+    kJob = 1,      ///< client: `job`, `key` of its own memory, `operations` to be done (0: any)
     kReady = 2,    ///< server: `key` of its memory
     kRefused = 3,  ///< server: more memory than it gives
-    kStop = 4,     ///< client: all is done; `operations` of its own
+    kStop = 4,     ///< client: all is done; `cut_short`: the server's part need not be
     kResult = 5,   ///< server: what came, and what it did itself
   };
   Kind kind = Kind::kJob;
   Job job;
   transport::Key key{};
-  std::uint64_t operations = 0;  ///< kStop, kResult: of the sender's own, complete
+  bool cut_short = false;        ///< kStop
+  std::uint64_t operations = 0;  ///< kJob; kResult: of the server's own, complete
   std::uint64_t received = 0;    ///< kResult: messages that came
   std::uint64_t altered = 0;     ///< kResult: of them, or of what was got
   std::uint64_t limit = 0;       ///< kRefused: bytes that it gives at most
+  std::uint64_t took_ns = 0;     ///< kResult: the server's own operations
 };
 inline constexpr std::size_t kControlBytes = 80;
 inline constexpr std::uint64_t kControlTag = 0x4D545046;  // "MTPF"

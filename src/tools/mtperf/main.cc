@@ -12,6 +12,7 @@
 #include "tools/mtperf/datagram_run.h"
 #include "tools/mtperf/open_endpoint.h"
 #include "tools/mtperf/operation_command.h"
+#include "tools/mtperf/option_checks.h"
 #include "tools/standard_streams.h"
 
 // mtperf: what the fabric delivers, measured from its edge. `datagram` numbers what it sends, and
@@ -64,14 +65,17 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("-r,--rate", a.run.rate, "datagrams a second in all; 0: as fast as it goes")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  app.add_option("-n,--count", a.run.count, "datagrams to each peer, instead of a duration");
+  app.add_option("-n,--count", a.run.count, "datagrams to each peer, instead of a duration")
+      ->check(mtl::mtperf::whole_number(0));
   app.add_option("-t,--time", a.seconds, "seconds of sending")
       ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(mtl::mtperf::seconds_between(0.001, 1e6));
   app.add_option("--patience", a.patience, "seconds to wait for a peer before it is a fault")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
-  app.add_option("--seed", a.run.seed, "of the content and the sizes")->capture_default_str();
+      ->check(mtl::mtperf::seconds_between(0.1, 1e6));
+  app.add_option("--seed", a.run.seed, "of the content and the sizes")
+      ->capture_default_str()
+      ->check(mtl::mtperf::whole_number(0));
   app.add_option("--partition", a.partition, "partition of the datagrams")->capture_default_str();
   app.add_option("--flows", a.run.flows, "entropy values taken in turn for each peer; 1: one path")
       ->capture_default_str()

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "control/file/json_object.h"
+#include "tools/mtperf/option_checks.h"
 
 namespace mtl::mtperf {
 namespace {
@@ -46,8 +47,9 @@ void add_client(CLI::App& app, OperationArguments& a) {
   app.add_option("-p,--peer", a.peer, "node id at which `mtperf serve` runs")
       ->required()
       ->check(CLI::Range(1, 65534));
-  app.add_option("--size", a.sizes, "bytes of each operation; several: a row for each")
-      ->delimiter(',');
+  app.add_option("--size", a.sizes, "bytes of each operation, as 64K; several: a row for each")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false));
   app.add_flag("-a,--all", a.all_sizes, "a row for each power of two up to 4 MiB");
   app.add_flag("-l,--latency", a.client.job.latency,
                "to and fro, one at a time (write, send): what one way takes");
@@ -59,18 +61,21 @@ void add_client(CLI::App& app, OperationArguments& a) {
   app.add_option("-q,--connections", a.client.connections, "connections, each of them with --depth")
       ->check(CLI::Range(1, 32))
       ->capture_default_str();
-  app.add_option("-n,--count", a.count, "operations of each connection and row, instead of a time");
+  app.add_option("-n,--count", a.count, "operations of each connection and row, instead of a time")
+      ->check(whole_number(1));
   app.add_option("-t,--time", a.seconds, "seconds of each row")
       ->capture_default_str()
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(seconds_between(0.001, 1e6));
   app.add_option("--partition", a.partition, "partition of the packets")->capture_default_str();
-  app.add_option("--seed", a.client.job.seed, "of the contents")->capture_default_str();
+  app.add_option("--seed", a.client.job.seed, "of the contents")
+      ->capture_default_str()
+      ->check(whole_number(0));
   app.add_option("--patience", a.patience, "seconds to wait for the server")
       ->capture_default_str()
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(seconds_between(0.1, 1e6));
   app.add_flag("--poll", a.client.poll, "never sleep: needs a core of its own");
-  app.add_flag("--histogram", a.client.histogram, "with --json: all times by size");
-  app.add_flag("-j,--json", a.json, "print the report as JSON");
+  CLI::Option* const json = app.add_flag("-j,--json", a.json, "print the report as JSON");
+  app.add_flag("--histogram", a.client.histogram, "with --json: all times by size")->needs(json);
 }
 
 void add_mtu(CLI::App& app, OperationArguments& a) {
@@ -98,12 +103,7 @@ std::string complete(OperationArguments& a) {
   client.job.mode = a.mode;
   client.peer = NodeId{a.peer};
   client.partition = Partition{a.partition};
-  if (client.job.latency && a.mode != Mode::kWrite && a.mode != Mode::kSend)
-    return fmt::format("--latency: {} is to and fro already", name(a.mode));
-  if (client.job.both && (client.job.latency || a.mode > Mode::kSend))
-    return "--bidirectional: of write, read and send, and not with --latency";
   if (client.job.latency && client.connections != 1) return "--latency: of one connection";
-  if (client.job.latency && a.depth > 1) return "--latency: one at a time, so --depth is 1";
   if (a.mode == Mode::kAtomic && client.job.verify && client.connections != 1)
     return "atomic: --verify is of one connection";
   client.job.depth = a.depth != 0 ? a.depth : client.job.latency ? 1 : mode.depth;
@@ -118,7 +118,7 @@ std::string complete(OperationArguments& a) {
     job.size = size;
     if (const char* why = fault(job)) return why;
   }
-  if (a.count != 0) client.operations = a.count;
+  if (a.count) client.operations = a.count;
   client.time = of_seconds(a.seconds);
   client.patience = of_seconds(a.patience);
   return {};
@@ -177,7 +177,8 @@ int run_server(OperationArguments& a, const Stops& stops) {
   fmt::print("node {} serves; {} bytes for each connection at most\n",
              opened->endpoint->node().value(), a.serve.memory);
   std::fflush(stdout);
-  const std::uint64_t clients = (*server)->run(stops);
+  (*server)->run(stops);
+  const std::uint64_t clients = (*server)->accepted();
   fmt::print("{} connection{} served\n", clients, clients == 1 ? "" : "s");
   return 0;
 }
@@ -195,7 +196,8 @@ void add_operation_commands(CLI::App& app, OperationArguments& a,
   serve
       ->add_option("--clients", a.serve.clients,
                    "end when so many connections have come and gone; 0: never")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(whole_number(0));
   serve->add_flag("--poll", a.serve.poll, "never sleep: needs a core of its own");
   serve->callback([&] { run = [&] { return run_server(a, stops); }; });
   for (const ModeText& text : kModeTexts) {

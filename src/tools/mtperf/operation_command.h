@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ struct OperationArguments {
   std::uint16_t mtu = 65535;
   std::vector<std::uint64_t> sizes;
   bool all_sizes = false;
-  std::uint32_t depth = 0;  ///< 0: the mode's
-  std::uint64_t count = 0;  ///< 0: by time
+  std::uint32_t depth = 0;             ///< 0: the mode's
+  std::optional<std::uint64_t> count;  ///< 0: by time
   double seconds = 1;
   double patience = 10;
   bool json = false;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -28,7 +30,7 @@ transport::Limits transport_limits();
 using Stops = std::function<int()>;
 
 struct ServeOptions {
-  std::uint64_t memory = std::uint64_t{256} << 20;  ///< bytes that it gives to one client at most
+  std::uint64_t memory = std::uint64_t{256} << 20;  ///< bytes for one client at most, in all
   std::uint64_t clients = 0;  ///< ends when so many have come and gone; 0: never
   bool poll = false;          ///< never sleeps
 };
@@ -62,8 +64,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Until `stops` says so, or as many clients as wanted are gone. How many that were.
-  std::uint64_t run(const Stops& stops);
+  /// Until `stops` says so, or as many clients as wanted are gone.
+  void run(const Stops& stops);
+  /// Connections that it accepted.
+  std::uint64_t accepted() const { return next_id_ - 1; }
 
  private:
   /// A client's connection.
@@ -81,6 +85,10 @@ class Server {
     transport::Key key{};
     std::unique_ptr<MessageSink> sink;
     std::unique_ptr<Initiator> initiator;  ///< of a job for both ways
+    std::unique_ptr<Initiator> reader;     ///< of what it put, behind it (verify)
+    std::optional<Control> reply;          ///< that could not be told yet
+    bool answer_due = false;               ///< that could not be posted yet
+    bool altered = false;                  ///< what was read back
     std::vector<std::byte> answer;         ///< to and fro
     std::uint64_t answers = 0;             ///< under way, which read `answer`
     std::uint8_t turn = 1;                 ///< last byte that is waited for
@@ -94,9 +102,13 @@ class Server {
   void take_received();
   void control(Session& session, const Control& control);
   bool give_memory(Session& session, const Job& job);
+  bool prepare(Session& session, const Control& asked);
   void begin(Session& session, const Control& control);
   void work(Session& session);
   void answer(Session& session);
+  bool read_back(Session& session);
+  void tell_result(Session& session);
+  void look_at_slot();
   bool settle(Session& session);
   void end_job(Session& session);
 
@@ -106,6 +118,7 @@ class Server {
   std::map<std::uint32_t, std::unique_ptr<Session>> sessions_;
   std::uint32_t next_id_ = 1;
   std::uint64_t gone_ = 0;
+  std::string slot_fault_;  ///< that was told last
 };
 
 }  // namespace mtl::mtperf

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../endpoint/pair.h"
@@ -87,7 +89,8 @@ TEST_F(Operations, BothWaysAreOfBothEnds) {
   options.job.both = true;
   for (const Mode mode : {Mode::kWrite, Mode::kRead, Mode::kSend}) {
     const auto report = measure(mode, {1000});
-    expect_done(report, kOperations + 1);  // its own, and some of the server's
+    expect_done(report, 2 * kOperations);
+    EXPECT_EQ(report.rows(0).operations(), 2 * kOperations) << name(mode);
   }
 }
 
@@ -166,11 +169,213 @@ TEST_F(Operations, NobodyServes) {
   EXPECT_THAT(report.faults(0), HasSubstr("node 2 rejected the connection (reason 1)"));
 }
 
+// The server begins before the client and ends behind it: what it does then is no part of the
+// client's time.
+TEST_F(Operations, RatesOfBothWaysAreOfEachEndsOwnTime) {
+  options.job.both = true;
+  options.job.verify = false;
+  options.operations = 1;
+  const auto report = measure(Mode::kWrite, {1000});
+  expect_done(report, 2);
+  EXPECT_EQ(report.rows(0).operations(), 2u);
+}
+
+TEST_F(Operations, OneStopEndsTheRowAndItIsTold) {
+  for (const bool latency : {false, true}) {
+    stop_client = 0;
+    options.operations.reset();
+    options.time = 60s;
+    options.job.latency = latency;
+    options.job.verify = !latency;
+    options.job.depth = latency ? 1 : 16;
+    std::thread stopper([this] {
+      std::this_thread::sleep_for(100ms);
+      stop_client = 1;
+    });
+    const auto report = measure(Mode::kWrite, {64, 128});
+    stopper.join();
+    EXPECT_TRUE(report.ok()) << (report.faults_size() == 0 ? "" : report.faults(0));
+    ASSERT_EQ(report.rows_size(), 1) << "the second is not begun";
+    EXPECT_GT(report.rows(0).operations(), 0u);
+  }
+}
+
+// As many receives as messages may be under way are enough, and that many are there for all.
+TEST_F(Operations, ManyConnectionsWithAllThatTheyMayHaveUnderWay) {
+  options.connections = 8;
+  options.job.depth = kMaxDepth;
+  options.operations = 5000;
+  expect_done(measure(Mode::kSend, {8}), 8 * 5000);
+}
+
+// A place is refilled for the next store, which is not taken when the row is over.
+TEST_F(Operations, AStoreThatIsNotTakenWasNeverPut) {
+  options.operations.reset();
+  options.job.depth = 1;
+  for (int i = 0; i < 10; ++i) {
+    options.time = std::chrono::milliseconds(1 + i);
+    expect_done(measure(Mode::kStore, {8}), 1);
+  }
+}
+
+TEST_F(Operations, MemoryIsCountedInAll) {
+  options.job.both = true;
+  served.memory = 3 * 16 * 100;  // a window, what the server puts, and what it reads back
+  expect_done(measure(Mode::kWrite, {100}), kOperations);
+  const auto report = measure(Mode::kWrite, {101});
+  ASSERT_EQ(report.faults_size(), 1);
+  EXPECT_THAT(report.faults(0), HasSubstr("takes 4848 there"));
+}
+
 TEST_F(Operations, OneThatIsStoppedSaysSo) {
   stop_client = 1;
   const auto report = measure(Mode::kWrite, {64});
   EXPECT_FALSE(report.ok());
   EXPECT_THAT(report.faults(0), HasSubstr("stopped"));
+}
+
+/// An initiator against memory of the peer's that a test fills.
+class AgainstMemory : public Operations {
+ protected:
+  void SetUp() override {
+    Operations::SetUp();
+    ASSERT_TRUE(up());
+    ASSERT_TRUE(b->operations()->transport().add_endpoint(kServerEndpoint, {.accepts = true}));
+    transport::Transport& here = a->operations()->transport();
+    ASSERT_TRUE(here.add_endpoint(transport::EndpointId{1}, {}));
+    const auto opened = here.open(transport::EndpointId{1},
+                                  {NodeId{2}, kServerEndpoint, Partition{0}}, 0, a->now());
+    ASSERT_TRUE(opened);
+    const auto key = b->operations()->give(
+        {.memory = memory,
+         .rights = transport::kRightRead | transport::kRightWrite | transport::kRightAtomic});
+    ASSERT_TRUE(key);
+    target = {*opened, *key, 1};
+  }
+  bool run_to_end(Initiator& initiator) {
+    return run([&] {
+      initiator.step();
+      transport::Completion completion;
+      while (a->operations()->next_completion(completion)) initiator.completed(completion);
+      return initiator.over();
+    });
+  }
+  std::vector<std::byte> memory{1024};
+  Target target;
+};
+
+TEST_F(AgainstMemory, AGetThatBringsNothingIsAltered) {
+  const Job job{.mode = Mode::kRead, .verify = true, .depth = 1, .size = 64, .seed = 3};
+  fill_readable(job, memory);
+  Initiator initiator(*a, job, target, {3, {}}, 3);
+  transport::Completion completion;
+  ASSERT_TRUE(run([&] {
+    initiator.step();
+    while (initiator.operations() == 0 && a->operations()->next_completion(completion)) {
+      initiator.completed(completion);
+    }
+    return initiator.operations() == 1;
+  }));
+  EXPECT_EQ(initiator.altered(), 0u);
+  initiator.step();                 // posts the second,
+  initiator.completed(completion);  // of which nothing has come
+  EXPECT_EQ(initiator.operations(), 2u);
+  EXPECT_EQ(initiator.altered(), 1u);
+}
+
+TEST_F(AgainstMemory, FetchAddsTellWhatWasThereBefore) {
+  const Job job{.mode = Mode::kAtomic, .verify = true, .depth = 4, .size = 8};
+  Initiator right(*a, job, target, {100, {}}, 0);
+  ASSERT_TRUE(run_to_end(right));
+  EXPECT_EQ(right.altered(), 0u);
+  Initiator wrong(*a, job, target, {100, {}}, 0);  // it does not begin at 0 any more
+  ASSERT_TRUE(run_to_end(wrong));
+  EXPECT_EQ(wrong.altered(), 100u);
+}
+
+/// A server that does not keep its word.
+class BadServer : public Operations {
+ protected:
+  /// `job`: it got one, the so-manieth, and has not answered; `stop`: likewise.
+  using Trick = std::function<void(transport::ConnectionHandle, int job, const Control&)>;
+  void serve(Trick on_job, Trick on_stop) {
+    ASSERT_TRUE(b->operations()->transport().add_endpoint(kServerEndpoint, {.accepts = true}));
+    server = std::thread([this, on_job = std::move(on_job), on_stop = std::move(on_stop)] {
+      auto& operations = *b->operations();
+      std::unique_ptr<Channel> channel;
+      transport::ConnectionHandle connection;
+      int jobs = 0;
+      while (stop_server == 0) {
+        if (!b->progress()) b->wait(1ms);
+        transport::ConnectionEvent event;
+        while (operations.transport().next_event(event)) {
+          if (event.what != transport::ConnectionEvent::What::kUp) continue;
+          connection = event.connection;
+          channel = std::make_unique<Channel>(*b, connection, 1);
+        }
+        transport::Received received;
+        while (operations.next_received(received, b->now())) {
+          if (static_cast<std::uint32_t>(received.context) != Channel::kContext) continue;
+          const auto said = channel->received(received);
+          if (!said) continue;
+          const bool job = said->kind == Control::Kind::kJob;
+          jobs += job ? 1 : 0;
+          (job ? on_job : on_stop)(connection, jobs, *said);
+          channel->tell({.kind = job ? Control::Kind::kReady : Control::Kind::kResult,
+                         .job = said->job,
+                         .received = options.operations.value_or(0)});
+        }
+        transport::Completion done;
+        while (operations.next_completion(done)) {
+        }
+      }
+    });
+  }
+  void post(transport::ConnectionHandle connection, const transport::Work& work) {
+    EXPECT_EQ(b->operations()->post(connection, work, b->now()), transport::Posted::kTaken);
+  }
+  mtlink::perf::OperationReport run_rows(std::uint64_t size) {
+    options.job = {.mode = Mode::kSend, .both = true, .depth = 4};
+    options.operations = 1;
+    options.patience = 2s;
+    options.sizes = {size, size, size};
+    return Client(*a, options).run([] { return 0; });
+  }
+  std::vector<std::byte> data = std::vector<std::byte>(500'000, std::byte{0x41});
+  std::vector<std::byte> sink = std::vector<std::byte>(500'000);
+};
+
+// It would count as a message, and its receive as free: then one stays posted into memory that is
+// gone.
+TEST_F(BadServer, AnImmIsNoMessage) {
+  serve(
+      [this](transport::ConnectionHandle connection, int job, const Control& said) {
+        if (job != 1) return;
+        post(connection, {.kind = transport::Work::Kind::kPut,
+                          .flags = transport::kWithImm,
+                          .key = said.key,
+                          .imm = 1});
+      },
+      [](auto...) {});
+  const auto report = run_rows(100);
+  ASSERT_GE(report.rows_size(), 1);
+  EXPECT_EQ(report.rows(0).altered(), 0u);
+  EXPECT_THAT(report.faults(0), HasSubstr("no operation of the server was complete"));
+}
+
+// It meets a receive of the row that is over, and is whole only in the next one.
+TEST_F(BadServer, AMessageThatIsOnItsWayKeepsItsMemory) {
+  serve(
+      [&](transport::ConnectionHandle connection, int, const Control&) {
+        EXPECT_EQ(b->operations()->post_receive(0, {.to = sink, .from = connection}, b->now()),
+                  transport::ReceivePosted::kTaken);
+      },
+      [this](transport::ConnectionHandle connection, int job, const Control&) {
+        if (job == 1) post(connection, {.kind = transport::Work::Kind::kSend, .from = data});
+      });
+  const auto report = run_rows(500'000);
+  EXPECT_FALSE(report.ok());
+  EXPECT_GE(report.rows_size(), 1) << report.faults(0);
 }
 
 /// Contents of one seed, looked at by another.
@@ -294,7 +499,7 @@ TEST(Jobs, WhatIsNoJobIsRefused) {
   EXPECT_EQ(back->key, job.key);
   EXPECT_EQ(back->limit, 4u);
   EXPECT_FALSE(decode_control(std::span(bytes).first(bytes.size() - 1)));
-  for (const std::size_t at : {0U, 4U, 5U, 6U}) {  // magic, kind, mode, flags
+  for (const std::size_t at : {0U, 4U, 5U, 6U, 7U}) {  // magic, kind, mode, flags, cut short
     ControlBytes wrong = bytes;
     wrong[at] = std::byte{0xFF};
     EXPECT_FALSE(decode_control(wrong)) << at;
@@ -305,6 +510,27 @@ TEST(Jobs, WhatIsNoJobIsRefused) {
   ControlBytes none = bytes;
   for (std::size_t i = 8; i < 12; ++i) none[i] = std::byte{0};  // the depth
   EXPECT_FALSE(decode_control(none));
+}
+
+TEST(Jobs, WhatDoesNotGoTogetherIsNamed) {
+  EXPECT_THAT(fault({.mode = Mode::kRead, .latency = true, .size = 8}), HasSubstr("--latency"));
+  EXPECT_THAT(fault({.mode = Mode::kSend, .latency = true, .depth = 2, .size = 8}),
+              HasSubstr("--depth is 1"));
+  EXPECT_THAT(fault({.mode = Mode::kSend, .latency = true, .both = true, .size = 8}),
+              HasSubstr("--bidirectional"));
+  for (const Mode mode : {Mode::kStore, Mode::kLoad, Mode::kAtomic}) {
+    EXPECT_THAT(fault({.mode = mode, .both = true, .size = 8}), HasSubstr("--bidirectional"));
+  }
+  EXPECT_EQ(fault({.mode = Mode::kSend, .both = true, .verify = true, .depth = 9, .size = 8}),
+            nullptr);
+}
+
+TEST(Jobs, MemoryAtTheServer) {
+  EXPECT_EQ(server_memory({.mode = Mode::kWrite, .depth = 4, .size = 10}), 40u);
+  EXPECT_EQ(server_memory({.mode = Mode::kWrite, .latency = true, .size = 10}), 20u);
+  EXPECT_EQ(server_memory({.mode = Mode::kRead, .both = true, .depth = 4, .size = 10}), 80u);
+  EXPECT_EQ(server_memory({.mode = Mode::kSend, .depth = 4096, .size = 10}), 2560u);
+  EXPECT_EQ(server_memory({.mode = Mode::kSend, .both = true, .depth = 4096, .size = 10}), 43520u);
 }
 
 TEST(Histograms, QuantilesAreExactToOnePartIn64) {

@@ -4,181 +4,82 @@
 #include <map>
 #include <span>
 
+#include "topology/cycle.h"
+
 namespace mtl::topology {
 
 using network::Route;
 
 namespace {
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
-/// A hop of a route with what is at the wire's other end.
-struct Move {
-  std::size_t link = 0;  ///< index of the directed link
-  std::size_t to = 0;    ///< index of the node there
-  std::uint8_t raise = 0;
-};
-
-/// The network with indices for names. Channel c is link c / kLayers, layer c % kLayers.
-class Graph {
+/// The network with indices for names: a column for each destination.
+class Indexed {
  public:
-  explicit Graph(const Network& network);
+  explicit Indexed(const Network& network) : network_(network) {
+    for (const NodeRoutes& node : network.nodes) {
+      if (index_.emplace(node.node, nodes_.size()).second) nodes_.push_back(node.node);
+      for (const Route& route : node.routes) column_.emplace(route.dst, 0);
+    }
+    for (auto& [dst, column] : column_) {
+      column = destinations_.size();
+      destinations_.push_back(dst);
+    }
+    cable();
+    tables_ = Forwarding(links_, destinations_.size());
+    for (const NodeRoutes& node : network.nodes) fill(node);
+  }
 
-  std::size_t channels() const { return links_.size() * kLayers; }
+  const Forwarding& tables() const { return tables_; }
   Channel channel(std::size_t c) const {
-    const auto& [from, to] = links_[c / kLayers];
+    const auto& [from, to] = ends_[c / kLayers];
     return {from, to, static_cast<std::uint8_t>(c % kLayers)};
   }
-  /// Channels that packets in channel c may wait for.
-  const std::vector<std::size_t>& next(std::size_t c) const { return next_[c]; }
-  /// Destinations of packets in `c` that may wait for `d`.
-  std::vector<NodeId> destinations(std::size_t c, std::size_t d) const;
+  NodeId destination(std::size_t column) const { return destinations_[column]; }
 
  private:
-  /// Each dependency that packets for `dst` make is given to `on(from, to)`.
-  template <class On>
-  void follow(NodeId dst, const On& on) const;
-  const std::vector<Move>& moves(std::size_t node, NodeId dst) const;
+  void cable();
+  void fill(const NodeRoutes& node);
 
+  const Network& network_;
+  std::map<NodeId, std::size_t> index_;
   std::vector<NodeId> nodes_;
-  std::vector<std::map<NodeId, std::vector<Move>>> moves_;  ///< by node, destination
-  std::vector<std::pair<End, End>> links_;                  ///< both directions of each wire
-  std::vector<std::size_t> arrives_;                        ///< by link: node at its far end
+  std::map<NodeId, std::size_t> column_;
   std::vector<NodeId> destinations_;
-  std::vector<std::vector<std::size_t>> next_;
+  std::vector<std::vector<Forwarding::Far>> links_;
+  std::map<End, std::uint16_t> out_;       ///< index among its node's links
+  std::vector<std::pair<End, End>> ends_;  ///< by number of the link
+  Forwarding tables_;
 };
 
-Graph::Graph(const Network& network) {
-  std::map<NodeId, std::size_t> index;
-  for (const NodeRoutes& node : network.nodes) {
-    if (index.emplace(node.node, nodes_.size()).second) nodes_.push_back(node.node);
-  }
-  std::map<End, std::size_t> link_from;
-  for (const Wire& wire : network.wires) {
+void Indexed::cable() {
+  links_.resize(nodes_.size());
+  std::vector<std::vector<std::pair<End, End>>> ends(nodes_.size());
+  for (const Wire& wire : network_.wires) {
     for (const auto& [from, to] : {std::pair(wire.a, wire.b), std::pair(wire.b, wire.a)}) {
       // A node of which nothing is known forwards nothing: its links end nowhere.
-      if (!index.contains(to.node) || !link_from.emplace(from, links_.size()).second) continue;
-      links_.emplace_back(from, to);
-      arrives_.push_back(index[to.node]);
+      if (!index_.contains(to.node) || !index_.contains(from.node)) continue;
+      auto& own = links_[index_[from.node]];
+      if (!out_.emplace(from, static_cast<std::uint16_t>(own.size())).second) continue;
+      own.push_back({static_cast<std::uint32_t>(index_[to.node]), Forwarding::kNoBack});
+      ends[index_[from.node]].emplace_back(from, to);
     }
   }
-  moves_.resize(nodes_.size());
-  for (const NodeRoutes& node : network.nodes) {
-    for (const Route& route : node.routes) {
-      destinations_.push_back(route.dst);
-      auto& moves = moves_[index[node.node]][route.dst];
-      for (const auto& tier : route.tiers) {
-        for (const auto& hop : tier) {
-          const auto link = link_from.find({node.node, hop.port});
-          if (link == link_from.end()) continue;
-          moves.push_back({link->second, arrives_[link->second], hop.raise});
-        }
+  for (const auto& own : ends) ends_.insert(ends_.end(), own.begin(), own.end());
+}
+
+void Indexed::fill(const NodeRoutes& node) {
+  for (const Route& route : node.routes) {
+    if (route.dst == node.node) continue;
+    Forwarding::Hops hops;
+    for (std::size_t t = 0; t < route.tiers.size(); ++t) {
+      for (const auto& hop : route.tiers[t]) {
+        const auto out = out_.find({node.node, hop.port});
+        if (out == out_.end()) continue;
+        hops.push_back({out->second, hop.raise, static_cast<std::uint8_t>(t)});
       }
     }
+    tables_.set(index_[node.node], column_[route.dst], tables_.intern(hops));
   }
-  std::sort(destinations_.begin(), destinations_.end());
-  destinations_.erase(std::unique(destinations_.begin(), destinations_.end()), destinations_.end());
-
-  next_.resize(channels());
-  for (const NodeId dst : destinations_) {
-    follow(dst, [&](std::size_t from, std::size_t to) { next_[from].push_back(to); });
-  }
-  for (auto& next : next_) {
-    std::sort(next.begin(), next.end());
-    next.erase(std::unique(next.begin(), next.end()), next.end());
-  }
-}
-
-const std::vector<Move>& Graph::moves(std::size_t node, NodeId dst) const {
-  static const std::vector<Move> none;
-  if (nodes_[node] == dst) return none;
-  const auto found = moves_[node].find(dst);
-  return found == moves_[node].end() ? none : found->second;
-}
-
-template <class On>
-void Graph::follow(NodeId dst, const On& on) const {
-  std::vector<bool> reached(channels());
-  std::vector<std::size_t> open;
-  const auto enter = [&](std::size_t link, std::size_t layer) {
-    const std::size_t c = link * kLayers + layer;
-    if (!reached[c]) open.push_back(c);
-    reached[c] = true;
-    return c;
-  };
-  for (std::size_t node = 0; node < nodes_.size(); ++node) {
-    for (const Move& move : moves(node, dst)) enter(move.link, move.raise);
-  }
-  while (!open.empty()) {
-    const std::size_t c = open.back();
-    open.pop_back();
-    for (const Move& move : moves(arrives_[c / kLayers], dst)) {
-      const std::size_t layer = c % kLayers + move.raise;
-      if (layer < kLayers) on(c, enter(move.link, layer));
-    }
-  }
-}
-
-std::vector<NodeId> Graph::destinations(std::size_t c, std::size_t d) const {
-  std::vector<NodeId> out;
-  for (const NodeId dst : destinations_) {
-    bool found = false;
-    follow(dst, [&](std::size_t from, std::size_t to) { found |= from == c && to == d; });
-    if (found) out.push_back(dst);
-  }
-  return out;
-}
-
-/// A channel that lies on a cycle, or kNone: depth first, without recursion, since chains may be
-/// long.
-std::size_t on_cycle(const Graph& graph) {
-  enum class Mark : std::uint8_t { kNew, kOpen, kDone };
-  std::vector<Mark> marks(graph.channels(), Mark::kNew);
-  struct Frame {
-    std::size_t channel;
-    std::size_t child;
-  };
-  std::vector<Frame> stack;
-  for (std::size_t root = 0; root < graph.channels(); ++root) {
-    if (marks[root] != Mark::kNew) continue;
-    marks[root] = Mark::kOpen;
-    stack.push_back({root, 0});
-    while (!stack.empty()) {
-      auto& [channel, child] = stack.back();
-      if (child == graph.next(channel).size()) {
-        marks[channel] = Mark::kDone;
-        stack.pop_back();
-        continue;
-      }
-      const std::size_t next = graph.next(channel)[child++];
-      if (marks[next] == Mark::kOpen) return next;
-      if (marks[next] == Mark::kDone) continue;
-      marks[next] = Mark::kOpen;
-      stack.push_back({next, 0});
-    }
-  }
-  return kNone;
-}
-
-/// The shortest way from `start` back to itself: breadth first.
-std::vector<std::size_t> shortest_cycle(const Graph& graph, std::size_t start) {
-  std::vector<std::size_t> before(graph.channels(), kNone);
-  std::vector<std::size_t> queue{start};
-  for (std::size_t i = 0; i < queue.size(); ++i) {
-    for (const std::size_t next : graph.next(queue[i])) {
-      if (next == start) {
-        std::vector<std::size_t> cycle;
-        for (std::size_t c = queue[i]; c != start; c = before[c]) cycle.push_back(c);
-        cycle.push_back(start);
-        std::reverse(cycle.begin(), cycle.end());
-        return cycle;
-      }
-      if (before[next] != kNone) continue;
-      before[next] = queue[i];
-      queue.push_back(next);
-    }
-  }
-  return {};
 }
 
 std::string text(const End& end) {
@@ -200,14 +101,15 @@ std::string text(std::span<const NodeId> nodes) {
 }  // namespace
 
 std::optional<std::vector<CycleStep>> find_deadlock(const Network& network) {
-  const Graph graph(network);
-  const std::size_t start = on_cycle(graph);
-  if (start == kNone) return std::nullopt;
-  const auto cycle = shortest_cycle(graph, start);
+  const Indexed indexed(network);
+  const auto cycle = find_cycle(indexed.tables());
+  if (!cycle) return std::nullopt;
   std::vector<CycleStep> out;
-  for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const std::size_t next = cycle[(i + 1) % cycle.size()];
-    out.push_back({graph.channel(cycle[i]), graph.destinations(cycle[i], next)});
+  for (std::size_t i = 0; i < cycle->channels.size(); ++i) {
+    CycleStep& step = out.emplace_back(CycleStep{indexed.channel(cycle->channels[i]), {}});
+    for (const std::size_t column : cycle->columns[i]) {
+      step.destinations.push_back(indexed.destination(column));
+    }
   }
   return out;
 }

@@ -2,8 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include "topology/deadlock.h"
+
 namespace mtl::sim {
 namespace {
+
+bool can_deadlock(const Shape& shape) {
+  topology::Network network;
+  for (std::uint32_t i = 0; i < shape.nodes.size(); ++i) {
+    network.nodes.push_back({node_id(i), shape.nodes[i].routes});
+  }
+  const auto end = [](const PortRef& ref) { return topology::End{node_id(ref.node), ref.port}; };
+  for (const auto& wire : shape.wires) network.wires.push_back({end(wire[0]), end(wire[1])});
+  return topology::find_deadlock(network).has_value();
+}
 
 // Follows the first hop of the first tier from node to node: how many hops to `dst`, or -1.
 int hops_to(const Shape& shape, std::uint32_t at, std::uint32_t dst) {

@@ -41,7 +41,7 @@ THIRD_PARTIES = {
     "bpf/": ["phy/af_xdp"],
     "isa-l": ["base"],
     "pcap": ["conformance", "phy/dpdk", "tools"],
-    "openssl/": ["conformance", "tools"],
+    "openssl/": ["conformance", "topology", "tools"],
     "spdlog/": ["runtime", "switch", "control", "tools"],
     "fmt/": ["sim", "conformance", "topology", "runtime", "endpoint", "switch", "control", "tools"],
     "CLI/": ["tools"],

@@ -1,6 +1,7 @@
 #include "topology/forwarding.h"
 
-#include <algorithm>
+#include <functional>
+#include <string_view>
 
 #include "base/ids.h"
 
@@ -14,6 +15,12 @@ Forwarding::Forwarding(const std::vector<std::vector<Far>>& links, std::size_t c
     first_.push_back(far_.size());
   }
   numbers_.emplace(Hops{}, kNone);
+}
+
+std::size_t Forwarding::HashOfHops::operator()(const Hops& hops) const noexcept {
+  static_assert(std::has_unique_object_representations_v<Hop>);
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(hops.data()), hops.size() * sizeof(Hop)});
 }
 
 Forwarding::HopsId Forwarding::intern(const Hops& hops) {

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
+#include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "network/route_table.h"
@@ -69,7 +70,10 @@ class Forwarding {
   std::size_t columns_ = 0;
   std::vector<HopsId> entries_;  ///< by column, then node
   std::vector<Hops> lists_;
-  std::map<Hops, HopsId> numbers_;
+  struct HashOfHops {
+    std::size_t operator()(const Hops& hops) const noexcept;
+  };
+  std::unordered_map<Hops, HopsId, HashOfHops> numbers_;
 };
 
 /// The layers (bit k: layer k) with which packets of one column may be at each node, from layer 0

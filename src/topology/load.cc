@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <span>
 
 namespace mtl::topology {
 
@@ -224,20 +225,22 @@ std::vector<Demand> shifted(const Network& net, const std::vector<std::uint32_t>
   return demands;
 }
 
-std::vector<Demand> to_experts(const Network& net, const std::vector<std::uint32_t>& ends,
-                               Draw& draw) {
-  std::vector<std::uint32_t> experts = ends;  // most wanted first
-  for (std::size_t i = experts.size(); i > 1; --i)
+/// The demands of endpoints that are experts for each other.
+void to_experts(const Network& net, std::span<const std::uint32_t> ends, Draw& draw,
+                std::vector<Demand>& demands) {
+  std::vector<std::uint32_t> experts(ends.begin(), ends.end());  // most wanted first
+  for (std::size_t i = experts.size(); i > 1; --i) {
     std::swap(experts[i - 1], experts[draw.below(i)]);
+  }
   std::vector<double> until;  // sums of 1/k
   double sum = 0;
   for (std::size_t k = 0; k < experts.size(); ++k) until.push_back(sum += 1.0 / double(k + 1));
-  std::vector<Demand> demands;
+  constexpr std::uint64_t kFine = 1U << 30;
   const std::size_t top = std::min<std::size_t>(8, ends.size() - 1);
   for (const std::uint32_t src : ends) {
     std::vector<std::uint32_t> chosen;
     while (chosen.size() < top) {
-      const double at = sum * double(draw.below(1U << 30)) / double(1U << 30);
+      const double at = sum * double(draw.below(kFine)) / double(kFine);
       const auto k = static_cast<std::size_t>(std::upper_bound(until.begin(), until.end(), at) -
                                               until.begin());
       const std::uint32_t dst = experts[std::min(k, experts.size() - 1)];
@@ -245,6 +248,14 @@ std::vector<Demand> to_experts(const Network& net, const std::vector<std::uint32
       chosen.push_back(dst);
       demands.push_back({src, dst, net.sends(src) / double(top)});
     }
+  }
+}
+
+std::vector<Demand> moe(const Network& net, std::span<const std::uint32_t> ends, Draw& draw) {
+  constexpr std::size_t kGroup = 256;
+  std::vector<Demand> demands;
+  for (std::size_t i = 0; i < ends.size(); i += kGroup) {
+    to_experts(net, ends.subspan(i, std::min(kGroup, ends.size() - i)), draw, demands);
   }
   return demands;
 }
@@ -275,7 +286,7 @@ Load measure_load(const Routes& routes, Traffic traffic, std::uint64_t seed) {
     if (traffic == Traffic::kAllToAll) {
       net.carry(shifted(net, ends, 1 + p * (ends.size() - 1) / phases));
     }
-    if (traffic == Traffic::kMoe) net.carry(to_experts(net, ends, draw));
+    if (traffic == Traffic::kMoe) net.carry(moe(net, ends, draw));
     net.judge(load);
   }
   load.mean /= static_cast<double>(phases);

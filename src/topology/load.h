@@ -14,7 +14,7 @@ enum class Traffic : std::uint8_t {
   kRing,      ///< to the next endpoint, in order of the ids
   kAllToAll,  ///< to the k-th endpoint on, phase by phase; up to 64 phases, evenly spread
   kMoe,  ///< to eight experts (endpoints) drawn anew in each of 16 phases, the k-th most wanted
-         ///< in proportion to 1/k
+         ///< in proportion to 1/k, within groups of 256 endpoints in order of the ids
 };
 std::string_view name(Traffic traffic);
 

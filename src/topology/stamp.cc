@@ -66,7 +66,11 @@ class Groups {
   void add(std::size_t group, NodeId dst) { groups_[group].dsts.push_back(dst.value()); }
   Digest digest(NodeId node) {
     std::erase_if(groups_, [](const Group& group) { return group.dsts.empty(); });
-    for (Group& group : groups_) std::sort(group.dsts.begin(), group.dsts.end());
+    for (Group& group : groups_) {
+      if (!std::is_sorted(group.dsts.begin(), group.dsts.end())) {
+        std::sort(group.dsts.begin(), group.dsts.end());
+      }
+    }
     std::sort(groups_.begin(), groups_.end(),
               [](const Group& a, const Group& b) { return a.dsts.front() < b.dsts.front(); });
     Sha256 sha("mtlink routes 1");

@@ -106,7 +106,8 @@ class Starting(OneCable):
 
     def test_wrong_usage_is_2(self):
         for program, more in (("mtsim", ["-j", "0"]), ("mtsim", ["more"]), ("mtsim", ["--seeds"]), ("mtctl", ["shwo"]),
-                              ("mtperf", ["datagrams"]), ("mtreplay", ["judge"]), ("mtswitchd", ["--chekc"])):
+                              ("mtperf", ["datagrams"]), ("mtreplay", ["judge"]), ("mtswitchd", ["--chekc"]),
+                              ("mtlink-config", ["chekc"])):
             done = labs.run([self.lab.program(program), *more], check=False)
             self.assertEqual(2, done.returncode, (program, more, done.stdout, done.stderr))
 
@@ -148,7 +149,7 @@ class Streams(cases.LabCase):
                      [*mtctl, "watch"], [*mtctl, "ping", 1, "-i", "1ms"], [*mtctl, "--help"],
                      [self.lab.program("mtsim"), "--seeds", 1],
                      [self.lab.program("mtswitchd"), "--check", "--config", self.lab.directory / "s.textproto"],
-                     *([self.lab.program(p), "--version"] for p in ("mtctl", "mtswitchd", "mtperf", "mtreplay"))):
+                     *([self.lab.program(p), "--version"] for p in ("mtctl", "mtswitchd", "mtperf", "mtreplay", "mtlink-config"))):
             for command in ('"$@" >/dev/full', '"$@" >&-'):
                 done = self.shell(command, *argv)
                 self.assertGreater(done.returncode, 0, (command, argv))

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "mtlink/topology.pb.h"
+#include "topology/graph.h"
+
+namespace mtl::tools {
+
+/// A fabric read from a file and checked.
+struct FabricFile {
+  mtlink::topology::Topology topology;
+  std::shared_ptr<const topology::Graph> graph;
+};
+
+/// Reads a .textproto, .txtpb or .json file. The error lists all faults, one a line, each beginning
+/// "file:line:column: ".
+Result<FabricFile> read_fabric(const std::string& file);
+
+/// The topology as text; --output's name tells the format, textproto without one.
+Result<std::string> fabric_text(const mtlink::topology::Topology& topology,
+                                const std::string& output);
+
+/// Writes the file whole or not at all: beside it first, then in its place.
+Result<void> write_whole(const std::string& file, const std::string& text);
+
+}  // namespace mtl::tools

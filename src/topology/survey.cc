@@ -179,70 +179,106 @@ std::uint32_t Reach::hop_limit() const {
   return std::max<std::uint32_t>(16, 2 * longest);
 }
 
-Reach measure_reach(const Routes& routes) {
-  const Graph& graph = routes.graph();
-  const Core& core = routes.core();
-  Reach reach;
-  // Endpoints of a column are alike but for those that forward, which begin at themselves.
-  std::vector<std::vector<std::uint32_t>> members(routes.tables().columns());
-  for (const std::uint32_t e : graph.endpoints()) members[routes.column(e)].push_back(e);
-  Walk walk(routes);
-  std::vector<double> ways(core.size());
-  std::vector<std::uint8_t> done(core.size());
-  std::vector<std::uint32_t> stack;
-  double pairs = 0;
-  double sum = 0;
-  reach.fewest_ways = std::numeric_limits<double>::infinity();
-  for (std::size_t column = 0; column < members.size(); ++column) {
-    if (members[column].empty()) continue;
-    const bool last = !graph.node(members[column].front()).transit;
-    walk.begin(column, Walk::kNoLink, false);
-    for (std::uint32_t r = 0; r < core.size(); ++r) {
-      if (routes.distance(r, column) == Routes::kFar || walk.arrives(r * kLayers)) continue;
-      if (reach.lost++ != 0) continue;
-      reach.example = fmt::format("{} to {}", graph.node(core.node[r]).name,
-                                  graph.node(members[column].front()).name);
+namespace {
+
+/// Measures column by column. Endpoints of a column are alike, but for those that forward, which
+/// are alone in theirs: one speaks for all.
+class ReachMeter {
+ public:
+  explicit ReachMeter(const Routes& routes)
+      : routes_(routes),
+        graph_(routes.graph()),
+        core_(routes.core()),
+        members_(routes.tables().columns()),
+        walk_(routes),
+        ways_(core_.size()),
+        done_(core_.size()) {
+    for (const std::uint32_t e : graph_.endpoints()) members_[routes.column(e)].push_back(e);
+  }
+
+  Reach run() {
+    reach_.fewest_ways = std::numeric_limits<double>::infinity();
+    for (std::size_t column = 0; column < members_.size(); ++column) {
+      if (members_[column].empty()) continue;
+      find_lost(column);
+      walk_.begin(column, Walk::kNoLink, true);
+      count_ways(routes_, column, ways_, done_, stack_);
+      for (std::size_t source = 0; source < members_.size(); ++source) between(source, column);
     }
-    walk.begin(column, Walk::kNoLink, true);
-    count_ways(routes, column, ways, done, stack);
-    for (std::size_t source = 0; source < members.size(); ++source) {
-      if (members[source].empty()) continue;
-      const std::uint32_t from = members[source].front();
-      const std::size_t same = source == column ? 1 : 0;
-      const double n = static_cast<double>(members[source].size()) *
-                       static_cast<double>(members[column].size() - same);
-      if (n == 0) continue;
-      const std::uint32_t to = same != 0 ? members[column].back() : members[column].front();
-      const std::uint32_t links = routes.distance_between(from, to);
-      reach.diameter = std::max(reach.diameter, links);
-      sum += n * links;
-      pairs += n;
-      double count = 0;
-      std::uint32_t longest = 0;
-      const auto add = [&](std::uint32_t router, std::uint32_t more) {
-        count += ways[router];
-        walk.arrives(router * kLayers);
-        longest = std::max(longest, walk.longest(router * kLayers) + more + (last ? 1 : 0));
-      };
-      if (graph.node(from).transit) {
-        add(core.router[from], 0);
-      } else {
-        for (const Graph::Out& out : graph.outs(from)) {
-          if (core.router[out.to] == Core::kNone) continue;
-          if (routes.distance(core.router[out.to], column) == Routes::kFar) continue;
-          const std::uint32_t here =
-              routes.distance(core.router[out.to], column) + 1U + (last ? 1U : 0U);
-          if (here == links) add(core.router[out.to], 1);
-        }
-      }
-      reach.longest = std::max(reach.longest, longest);
-      reach.fewest_ways = std::min(reach.fewest_ways, count);
-      reach.most_ways = std::max(reach.most_ways, count);
+    reach_.mean = pairs_ == 0 ? 0 : sum_ / pairs_;
+    if (pairs_ == 0) reach_.fewest_ways = 0;
+    return reach_;
+  }
+
+ private:
+  void find_lost(std::size_t column);
+  void between(std::size_t source, std::size_t column);
+  void ways_of(std::uint32_t from, std::size_t column, std::uint32_t links);
+
+  const Routes& routes_;
+  const Graph& graph_;
+  const Core& core_;
+  std::vector<std::vector<std::uint32_t>> members_;  ///< endpoints by column
+  Walk walk_;
+  std::vector<double> ways_;  ///< by router
+  std::vector<std::uint8_t> done_;
+  std::vector<std::uint32_t> stack_;
+  Reach reach_;
+  double pairs_ = 0;
+  double sum_ = 0;
+};
+
+void ReachMeter::find_lost(std::size_t column) {
+  walk_.begin(column, Walk::kNoLink, false);
+  for (std::uint32_t r = 0; r < core_.size(); ++r) {
+    if (routes_.distance(r, column) == Routes::kFar || walk_.arrives(r * kLayers)) continue;
+    if (reach_.lost++ != 0) continue;
+    reach_.example = fmt::format("{} to {}", graph_.node(core_.node[r]).name,
+                                 graph_.node(members_[column].front()).name);
+  }
+}
+
+void ReachMeter::between(std::size_t source, std::size_t column) {
+  if (members_[source].empty()) return;
+  const std::size_t same = source == column ? 1 : 0;
+  const double n = static_cast<double>(members_[source].size()) *
+                   static_cast<double>(members_[column].size() - same);
+  if (n == 0) return;
+  const std::uint32_t from = members_[source].front();
+  const std::uint32_t links = routes_.distance_between(
+      from, same != 0 ? members_[column].back() : members_[column].front());
+  reach_.diameter = std::max(reach_.diameter, links);
+  sum_ += n * links;
+  pairs_ += n;
+  ways_of(from, column, links);
+}
+
+void ReachMeter::ways_of(std::uint32_t from, std::size_t column, std::uint32_t links) {
+  const std::uint32_t last = graph_.node(members_[column].front()).transit ? 0 : 1;
+  double count = 0;
+  const auto goes = [&](std::uint32_t router, std::uint32_t first) {
+    const std::uint32_t least = routes_.distance(router, column) + first + last;
+    if (least == links) count += ways_[router];
+    walk_.arrives(router * kLayers);
+    reach_.longest = std::max(reach_.longest, walk_.longest(router * kLayers) + first + last);
+  };
+  if (graph_.node(from).transit) {
+    goes(core_.router[from], 0);
+  } else {
+    for (const Graph::Out& out : graph_.outs(from)) {
+      const std::uint32_t router = core_.router[out.to];
+      if (router != Core::kNone && routes_.distance(router, column) != Routes::kFar)
+        goes(router, 1);
     }
   }
-  reach.mean = pairs == 0 ? 0 : sum / pairs;
-  if (pairs == 0) reach.fewest_ways = 0;
-  return reach;
+  reach_.fewest_ways = std::min(reach_.fewest_ways, count);
+  reach_.most_ways = std::max(reach_.most_ways, count);
+}
+
+}  // namespace
+
+Reach measure_reach(const Routes& routes) {
+  return ReachMeter(routes).run();
 }
 
 namespace {

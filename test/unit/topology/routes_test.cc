@@ -323,6 +323,21 @@ TEST(Reach, CountsWays) {
   const Reach tree = measure_reach(*make_routes(clos(16, 4, 3)));
   EXPECT_EQ(tree.fewest_ways, 1);
   EXPECT_EQ(tree.most_ways, 4);
+  // An endpoint's second port is the longer way: e - far - near - f, three links instead of two.
+  FabricBuilder two;
+  two.topology().set_name("two");
+  const auto e = two.endpoint("e");
+  const auto f = two.endpoint("f");
+  const auto near = two.switch_node("near", 1);
+  const auto far = two.switch_node("far", 2);
+  two.join(e, near, 1, kG);
+  two.join(e, far, 1, kG);
+  two.join(f, near, 1, kG);
+  two.join(near, far, 1, kG);
+  const Reach ports = measure_reach(*make_routes(graph_of(two.topology())));
+  EXPECT_EQ(ports.diameter, 2U);
+  EXPECT_EQ(ports.most_ways, 1);
+  EXPECT_EQ(ports.longest, 3U);
   // Straight, or at most two detours (three raises).
   const Reach fc8 = measure_reach(*make_routes(fabric(wanted("fc8", 8))));
   EXPECT_EQ(fc8.longest, 3U);

@@ -72,8 +72,10 @@ Layout by_level(const Graph& graph) {
     const double step = (layout.width - 2 * kMargin) / static_cast<double>(across);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       // Column by column, so that those of a switch stay together below it.
-      layout.at[nodes[i]] = {kMargin + step * (static_cast<double>(i / lines) + 0.5),
-                             y + static_cast<double>(i % lines) * pitch};
+      const std::size_t column = i / lines;
+      const std::size_t line = i % lines;
+      layout.at[nodes[i]] = {kMargin + step * (static_cast<double>(column) + 0.5),
+                             y + static_cast<double>(line) * pitch};
       layout.size[nodes[i]] = 0.7 * (lines > 1 ? pitch : std::min(step, 110.0));
     }
     y += static_cast<double>(lines - 1) * pitch + between;
@@ -105,20 +107,23 @@ Layout by_place(const Graph& graph) {
   for (std::size_t d = 2; d < size.size() && !deep; ++d) planes *= size[d];
   const double pitch = deep ? 44.0 * size[2] : graph.nodes() > 512 ? 24 : 64;
   const auto across = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(planes))));
+  const std::size_t down = (planes + across - 1) / across;
   const double wide = pitch * (size[0] + 0.8);
   const double high = pitch * ((size.size() > 1 ? size[1] : 1) + 0.8);
   Layout layout{std::vector<Point>(graph.nodes()), 2 * kMargin + wide * static_cast<double>(across),
-                2 * kMargin + high * static_cast<double>((planes + across - 1) / across),
+                2 * kMargin + high * static_cast<double>(down),
                 std::vector<double>(graph.nodes(), deep ? 34 : pitch * 0.55)};
   for (std::size_t n = 0; n < graph.nodes(); ++n) {
     const auto& at = graph.node(n).at;
     std::size_t plane = 0;
     for (std::size_t d = at.size(); d-- > 2 && !deep;) plane = plane * size[d] + at[d];
     const double depth = deep ? at[2] : 0;
+    const std::size_t column = plane % across;
+    const std::size_t line = plane / across;
     layout.at[n] = {
-        kMargin + wide * static_cast<double>(plane % across) + pitch * (at[0] + 0.3) + 38 * depth,
-        kMargin + high * static_cast<double>(plane / across) +
-            pitch * ((at.size() > 1 ? at[1] : 0) + 1.0) - 30 * depth};
+        kMargin + wide * static_cast<double>(column) + pitch * (at[0] + 0.3) + 38 * depth,
+        kMargin + high * static_cast<double>(line) + pitch * ((at.size() > 1 ? at[1] : 0) + 1.0) -
+            30 * depth};
   }
   return layout;
 }

@@ -34,7 +34,7 @@ void FabricBuilder::join(Node a, Node b, std::uint32_t lanes, std::uint64_t lane
   if (lanes != 1) link.set_lanes(lanes);
 }
 
-void FabricBuilder::place(Node index, std::vector<std::uint32_t> at) {
+void FabricBuilder::place(Node index, const std::vector<std::uint32_t>& at) {
   for (const std::uint32_t coordinate : at) node(index).add_at(coordinate);
 }
 

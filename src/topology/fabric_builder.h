@@ -17,7 +17,7 @@ class FabricBuilder {
   Node switch_node(const std::string& name, std::uint32_t level, std::uint32_t radix = 0);
   /// One link of `lanes` lanes of `lane` bits per second each.
   void join(Node a, Node b, std::uint32_t lanes, std::uint64_t lane);
-  void place(Node node, std::vector<std::uint32_t> at);
+  void place(Node node, const std::vector<std::uint32_t>& at);
   /// Lanes that the node has altogether, used or not.
   void lanes(Node node, std::uint32_t lanes);
   void group(const std::string& name, const std::vector<Node>& members);

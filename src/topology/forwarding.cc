@@ -29,6 +29,14 @@ Forwarding::HopsId Forwarding::intern(const Hops& hops) {
   return place->second;
 }
 
+void Forwarding::lower() {
+  numbers_.clear();
+  for (HopsId id = 0; id < lists_.size(); ++id) {
+    for (Hop& hop : lists_[id]) hop.raise = 0;
+    numbers_.emplace(lists_[id], id);
+  }
+}
+
 std::size_t Forwarding::bytes() const {
   std::size_t bytes = entries_.size() * sizeof(HopsId) + far_.size() * sizeof(Far);
   for (const Hops& hops : lists_) bytes += 2 * (sizeof(Hops) + hops.size() * sizeof(Hop));

@@ -61,6 +61,8 @@ class Forwarding {
     return entries_[column * nodes() + node];
   }
   const Hops& hops(std::size_t node, std::size_t column) const { return lists_[at(node, column)]; }
+  /// Takes every raise away: what the tables would be with one layer.
+  void lower();
   /// Bytes that the tables take.
   std::size_t bytes() const;
 

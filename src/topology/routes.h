@@ -57,6 +57,9 @@ class Routes {
   /// Why this engine and no other, and what it did: for people, a line each.
   const std::vector<std::string>& reasons() const { return reasons_; }
 
+  /// Takes every raise away, to show what the layers are for: with what has a loop, not to be used.
+  void lower() { tables_.lower(); }
+
   std::uint32_t column(std::size_t dst) const { return column_[dst]; }
   const std::vector<std::uint32_t>& roots(std::size_t column) const { return roots_[column]; }
   /// Links between a router and the nearest root of a column, at most 254; kFar: no way.

@@ -385,7 +385,9 @@ Result<pb::Topology> rail(const Wanted& wanted, const std::string& family) {
     }
   }
   for (std::uint32_t h = 0; h < hosts; ++h) {
-    out.group(fmt::format("host{}", h), {gpus.begin() + h * rails, gpus.begin() + (h + 1) * rails});
+    std::vector<Node> host;
+    for (std::uint32_t r = 0; r < rails; ++r) host.push_back(gpus[h * rails + r]);
+    out.group(fmt::format("host{}", h), host);
   }
   return std::move(out.topology());
 }

@@ -13,6 +13,7 @@
 
 #include "tools/mtlink-config/fabric_file.h"
 #include "tools/mtlink-config/report.h"
+#include "tools/mtlink-config/scenario.h"
 #include "topology/draw.h"
 #include "topology/shapes.h"
 
@@ -35,6 +36,8 @@ struct Line {
   std::string node;
   CheckOptions check;
   bool no_load = false;
+  bool one_layer = false;
+  ScenarioWish scenario;
   std::function<Result<int>()> command;
 };
 
@@ -67,11 +70,14 @@ Result<void> give(const ConfigCall& call, const std::string& output, const std::
   return write_whole(output, text);
 }
 
-Result<topology::Routes> routed(std::shared_ptr<const topology::Graph> graph,
-                                const std::string& engine) {
-  const auto which = topology::engine_of(engine);
+/// The fabric of the file with routes.
+Result<topology::Routes> routed(const Line& line, std::shared_ptr<const topology::Graph> graph) {
+  const auto which = topology::engine_of(line.engine);
   if (!which) return which.error();
-  return topology::make_routes(std::move(graph), *which);
+  auto routes = topology::make_routes(std::move(graph), *which);
+  if (!routes) return Error{line.file + ": " + routes.error().message};
+  if (line.one_layer) routes->lower();
+  return routes;
 }
 
 Result<int> do_generate(const ConfigCall& call, const Line& line) {
@@ -82,7 +88,7 @@ Result<int> do_generate(const ConfigCall& call, const Line& line) {
   if (const auto* faults = std::get_if<std::vector<topology::Fault>>(&built)) {
     return Error{fmt::format("{} {}", faults->front().path, faults->front().what)};
   }
-  const auto text = fabric_text(*made, line.output);
+  const auto text = message_text(*made, line.output);
   if (!text) return text.error();
   if (auto ok = give(call, line.output, *text); !ok) return ok.error();
   // Beside a file on standard output they would be in its way.
@@ -97,8 +103,8 @@ Result<int> do_generate(const ConfigCall& call, const Line& line) {
 Result<int> do_check(const ConfigCall& call, const Line& line) {
   const auto fabric = read_fabric(line.file);
   if (!fabric) return fabric.error();
-  const auto routes = routed(fabric->graph, line.engine);
-  if (!routes) return Error{line.file + ": " + routes.error().message};
+  const auto routes = routed(line, fabric->graph);
+  if (!routes) return routes.error();
   CheckOptions options = line.check;
   options.load = !line.no_load;
   return report_check(*routes, options, call.out) ? 0 : kFailed;
@@ -126,12 +132,25 @@ Result<int> do_show(const ConfigCall& call, const Line& line) {
     if (!line.node.empty() && node == graph.nodes()) {
       return Error{fmt::format("{}: no node has the name or id \"{}\"", line.file, line.node)};
     }
-    const auto routes = routed(fabric->graph, line.engine);
-    if (!routes) return Error{line.file + ": " + routes.error().message};
+    const auto routes = routed(line, fabric->graph);
+    if (!routes) return routes.error();
     std::ostringstream text;
     report_tables(*routes, node, text);
     if (auto ok = give(call, line.output, text.str()); !ok) return ok.error();
   }
+  return 0;
+}
+
+Result<int> do_scenario(const ConfigCall& call, const Line& line) {
+  const auto fabric = read_fabric(line.file);
+  if (!fabric) return fabric.error();
+  const auto routes = routed(line, fabric->graph);
+  if (!routes) return routes.error();
+  const auto scenario = scenario_of(*routes, line.scenario);
+  if (!scenario) return scenario.error();
+  const auto text = message_text(*scenario, line.output);
+  if (!text) return text.error();
+  if (auto ok = give(call, line.output, *text); !ok) return ok.error();
   return 0;
 }
 
@@ -184,6 +203,7 @@ void add_file(CLI::App* sub, Line& line) {
   sub->add_option("file", line.file, "The fabric")->required();
   sub->add_option("--engine", line.engine,
                   "auto, full-mesh, ring, levels, grid, dragonfly or general: how to route");
+  sub->add_flag("--one-layer", line.one_layer, "No hop raises: shows what the layers are for");
 }
 
 void add_others(CLI::App& app, const ConfigCall& call, Line& line) {
@@ -206,6 +226,20 @@ void add_others(CLI::App& app, const ConfigCall& call, Line& line) {
   show->callback([&] { line.command = [&] { return do_show(call, line); }; });
 }
 
+void add_scenario(CLI::App& app, const ConfigCall& call, Line& line) {
+  auto* sub =
+      app.add_subcommand("scenario", "Writes the fabric for the simulator, all to all (mtsim)");
+  add_file(sub, line);
+  ScenarioWish& wish = line.scenario;
+  sub->add_option("--scale", wish.scale, "Divides all rates (1000)")->check(CLI::PositiveNumber);
+  sub->add_option("--bytes", wish.bytes, "Of a packet (512)")->check(CLI::Range(20, 4096));
+  sub->add_option("--count", wish.count, "Packets from each endpoint to each other (20)")
+      ->check(CLI::Range(1, 1'000'000));
+  add(sub, "--cut", wish.cut, "A link, as counted in the file from 0, to be cut for 2 ms");
+  sub->add_option("-o,--output", line.output, "File to write; else standard output");
+  sub->callback([&] { line.command = [&] { return do_scenario(call, line); }; });
+}
+
 }  // namespace
 
 int run_config(const ConfigCall& call) {
@@ -216,6 +250,7 @@ int run_config(const ConfigCall& call) {
   Line line;
   add_generate(app, call, line);
   add_others(app, call, line);
+  add_scenario(app, call, line);
   try {
     // CLI11 takes them last first.
     app.parse(std::vector<std::string>(call.arguments.rbegin(), call.arguments.rend()));

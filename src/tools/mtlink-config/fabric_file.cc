@@ -30,11 +30,12 @@ Result<FabricFile> read_fabric(const std::string& file) {
                                                     std::get<topology::Graph>(std::move(built)))};
 }
 
-Result<std::string> fabric_text(const pb::Topology& topology, const std::string& output) {
-  if (output.empty()) return control::to_text(topology, control::FileFormat::kText);
+Result<std::string> message_text(const google::protobuf::Message& message,
+                                 const std::string& output) {
+  if (output.empty()) return control::to_text(message, control::FileFormat::kText);
   const auto format = control::format_of(output);
   if (!format) return format.error();
-  return control::to_text(topology, *format);
+  return control::to_text(message, *format);
 }
 
 Result<void> write_whole(const std::string& file, const std::string& text) {

@@ -19,9 +19,9 @@ struct FabricFile {
 /// "file:line:column: ".
 Result<FabricFile> read_fabric(const std::string& file);
 
-/// The topology as text; --output's name tells the format, textproto without one.
-Result<std::string> fabric_text(const mtlink::topology::Topology& topology,
-                                const std::string& output);
+/// The message as text; --output's name tells the format, textproto without one.
+Result<std::string> message_text(const google::protobuf::Message& message,
+                                 const std::string& output);
 
 /// Writes the file whole or not at all: beside it first, then in its place.
 Result<void> write_whole(const std::string& file, const std::string& text);

@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "control/file/message_file.h"
+#include "mtlink/scenario.pb.h"
 
 namespace mtl::tools {
 namespace {
@@ -99,6 +103,42 @@ TEST_F(MtlinkConfig, DrawsInThreeLanguages) {
   const std::string picture = read(svg);
   EXPECT_THAT(picture, HasSubstr("<title>gpu0 - gpu1: 2 x 400G</title>"));
   EXPECT_THAT(picture, HasSubstr("</svg>\n"));
+}
+
+// Rules: N10
+TEST_F(MtlinkConfig, WithoutLayersARingIsRefusedWithItsCycle) {
+  const std::string ring = path("ring.textproto");
+  ASSERT_EQ(run({"generate", "-t", "ring", "-n", "5", "-o", ring}).status, 0);
+  EXPECT_EQ(run({"check", ring, "--failures", "0"}).status, 0);
+  const Done done = run({"check", ring, "--one-layer"});
+  EXPECT_EQ(done.status, 1);
+  // Once round, one way or the other: five links, packets of each for the node two links on.
+  EXPECT_EQ(std::count(done.out.begin(), done.out.end(), '>'), 5) << done.out;
+  EXPECT_THAT(
+      done.out,
+      testing::AnyOf(HasSubstr("gpu0 port 0 -> gpu1 port 0, layer 0: packets for gpu2 wait for"),
+                     HasSubstr("gpu1 port 0 -> gpu0 port 0, layer 0: packets for gpu4 wait for")));
+  EXPECT_THAT(done.out, HasSubstr("wait for the first\nrefused\n"));
+}
+
+TEST_F(MtlinkConfig, WritesScenariosForTheSimulator) {
+  const std::string ring = path("ring.textproto");
+  ASSERT_EQ(run({"generate", "-t", "ring", "-n", "3", "-o", ring}).status, 0);
+  const Done done = run({"scenario", ring, "--count", "7", "--cut", "1", "--scale", "10"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  auto scenario = control::parse<mtlink::sim::Scenario>(done.out, control::FileFormat::kText, "s");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const auto& s = scenario->message;
+  EXPECT_EQ(s.nodes_size(), 3);
+  EXPECT_EQ(s.wires_size(), 3);
+  EXPECT_EQ(s.wires(0).bps(), 80'000'000'000U);  // 1.6T over two neighbours, by ten
+  ASSERT_EQ(s.flows_size(), 6);
+  EXPECT_EQ(s.flows(0).count(), 7U);
+  ASSERT_EQ(s.faults_size(), 1);
+  EXPECT_EQ(s.faults(0).wire(), 1U);
+  const Done none = run({"scenario", ring, "--cut", "3"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("--cut is 3, but the fabric has 3 links, counted from 0"));
 }
 
 TEST_F(MtlinkConfig, NamesTheLineOfWhatIsWrong) {

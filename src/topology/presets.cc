@@ -181,8 +181,8 @@ void power6_595(FabricBuilder& out) {
     for (std::uint32_t c = b + 1; c < 8; ++c) {
       out.join(chips[b * 4 + used[b]++ % 4], chips[c * 4 + used[c]++ % 4], 1, kG);
     }
-    out.group(fmt::format("book{}", b),
-              {chips[b * 4], chips[b * 4 + 1], chips[b * 4 + 2], chips[b * 4 + 3]});
+    const auto first = std::ptrdiff_t{b} * 4;
+    out.group(fmt::format("book{}", b), {chips.begin() + first, chips.begin() + first + 4});
   }
   out.show("a processor: 3 links to the others of its book + 2 out of it = 5 ports");
   out.show("a book: 4 x 2 = 8 ports out, 7 of them to the 7 other books, one free");

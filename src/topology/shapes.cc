@@ -548,7 +548,7 @@ Result<pb::Topology> dragonfly(const Wanted& wanted, const std::string& family) 
   for (std::uint32_t i = 0; i < n->gpus; ++i)
     out.join(all[i], routers[i / s->hosts], *lanes, n->lane);
   for (std::uint32_t g = 0; g < s->groups; ++g) {
-    const Node* own = routers.data() + g * s->routers;
+    const Node* own = routers.data() + std::size_t{g} * s->routers;
     for (std::uint32_t a = 0; a < s->routers; ++a) {
       for (std::uint32_t b = a + 1; b < s->routers; ++b) out.join(own[a], own[b], *lanes, n->lane);
     }

@@ -81,7 +81,7 @@ State Walk::step(Frame& frame) {
     if (layer >= kLayers || dead(router, hop)) continue;
     frame.tier = hop.tier;
     ++frame.hop;
-    return static_cast<State>(routes_.tables().links(router)[hop.out].node * kLayers + layer);
+    return routes_.tables().links(router)[hop.out].node * kLayers + static_cast<State>(layer);
   }
   return kNoLink;
 }

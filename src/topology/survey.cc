@@ -142,9 +142,20 @@ bool joined_without(const Routes& routes, std::uint32_t a, std::uint32_t b, std:
   return seen[b];
 }
 
-/// Different ways to a root by the first tiers; routers nearest to the roots first.
-void count_ways(const Routes& routes, std::size_t column, std::vector<double>& ways,
-                std::vector<std::uint8_t>& done, std::vector<std::uint32_t>& stack) {
+/// Links from the router to the endpoint; 1 if the router is the endpoint.
+std::size_t last_links(const Routes& routes, std::uint32_t router, std::uint32_t endpoint) {
+  const Graph& graph = routes.graph();
+  if (graph.node(endpoint).transit) return 1;
+  const auto outs = graph.outs(routes.core().node[router]);
+  return static_cast<std::size_t>(std::count_if(
+      outs.begin(), outs.end(), [&](const Graph::Out& out) { return out.to == endpoint; }));
+}
+
+/// Different ways to the endpoint, which is of the column, by the first tiers; routers nearest to
+/// the roots first.
+void count_ways(const Routes& routes, std::size_t column, std::uint32_t endpoint,
+                std::vector<double>& ways, std::vector<std::uint8_t>& done,
+                std::vector<std::uint32_t>& stack) {
   const auto& tables = routes.tables();
   std::fill(done.begin(), done.end(), std::uint8_t{0});
   for (std::uint32_t start = 0; start < tables.nodes(); ++start) {
@@ -158,7 +169,9 @@ void count_ways(const Routes& routes, std::size_t column, std::vector<double>& w
       }
       const bool second = done[v] == 1;
       done[v] = second ? 2 : 1;
-      double sum = routes.distance(v, column) == 0 ? 1 : 0;
+      double sum = routes.distance(v, column) == 0
+                       ? static_cast<double>(last_links(routes, v, endpoint))
+                       : 0;
       const Forwarding::Hop* last = nullptr;
       for (const auto& hop : tables.hops(v, column)) {
         if (hop.tier != 0) break;
@@ -202,7 +215,7 @@ class ReachMeter {
       if (members_[column].empty()) continue;
       find_lost(column);
       walk_.begin(column, Walk::kNoLink, true);
-      count_ways(routes_, column, ways_, done_, stack_);
+      count_ways(routes_, column, members_[column].back(), ways_, done_, stack_);
       for (std::size_t source = 0; source < members_.size(); ++source) between(source, column);
     }
     reach_.mean = pairs_ == 0 ? 0 : sum_ / pairs_;
@@ -245,8 +258,7 @@ void ReachMeter::between(std::size_t source, std::size_t column) {
                    static_cast<double>(members_[column].size() - same);
   if (n == 0) return;
   const std::uint32_t from = members_[source].front();
-  const std::uint32_t links = routes_.distance_between(
-      from, same != 0 ? members_[column].back() : members_[column].front());
+  const std::uint32_t links = routes_.distance_between(from, members_[column].back());
   reach_.diameter = std::max(reach_.diameter, links);
   sum_ += n * links;
   pairs_ += n;
@@ -363,6 +375,16 @@ std::uint32_t mixed(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
+/// Links are in the sample up to this value of mixed(): `most` of them, since no two have the same.
+std::uint32_t last_of_sample(std::size_t links, std::size_t most) {
+  if (most >= links) return std::numeric_limits<std::uint32_t>::max();
+  std::vector<std::uint32_t> values(links);
+  for (std::uint32_t link = 0; link < links; ++link) values[link] = mixed(link);
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(most - 1);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
 }  // namespace
 
 Survey survey_failures(const Routes& routes, std::size_t most) {
@@ -370,11 +392,12 @@ Survey survey_failures(const Routes& routes, std::size_t most) {
   const Core& core = routes.core();
   Survey survey;
   survey.links = graph.links();
+  if (most == 0) return survey;
   Surveyor surveyor(routes, survey);
-  const std::size_t step = std::max<std::size_t>(1, (graph.links() + most - 1) / most);
+  const std::uint32_t last = last_of_sample(graph.links(), most);
   for (std::size_t n = 0; n < graph.nodes(); ++n) {
     for (const Graph::Out& out : graph.outs(n)) {
-      if (out.to < n || mixed(out.link) % step != 0) continue;  // each link once
+      if (out.to < n || mixed(out.link) > last) continue;  // each link once
       const std::uint32_t a = core.router[n];
       const std::uint32_t b = core.router[out.to];
       if (a != Core::kNone && b != Core::kNone) {
@@ -406,7 +429,11 @@ class Flow {
     std::uint64_t sum = 0;
     while (level(from, to)) {
       next_.assign(edges_.size(), 0);
-      while (const std::uint64_t more = push(from, to)) sum += more;
+      while (const std::uint64_t more = push(from, to)) {
+        sum = std::numeric_limits<std::uint64_t>::max() - sum < more
+                  ? std::numeric_limits<std::uint64_t>::max()
+                  : sum + more;
+      }
     }
     return sum;
   }

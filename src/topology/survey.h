@@ -36,7 +36,7 @@ struct Survey {
   Count outer;                        ///< links of endpoints that do not
   std::vector<std::string> examples;  ///< of links that need new tables, a few
 };
-/// All links if there are no more than `most`, else about so many, drawn evenly.
+/// All links if there are no more than `most`, else so many, drawn evenly.
 Survey survey_failures(const Routes& routes, std::size_t most);
 
 /// Bits per second that fit between the endpoints with the lower half of the ids and the others,

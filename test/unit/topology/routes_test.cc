@@ -342,6 +342,17 @@ TEST(Reach, CountsWays) {
   const Reach fc8 = measure_reach(*make_routes(fabric(wanted("fc8", 8))));
   EXPECT_EQ(fc8.longest, 3U);
   EXPECT_EQ(fc8.hop_limit(), 16U);
+  // Links to and from each chip: 5 x 5 + 4 x 4 + 4 x 4 + 5 x 5.
+  const Reach dgx = measure_reach(*make_routes(fabric(wanted("dgx-h100", 0))));
+  EXPECT_EQ(dgx.fewest_ways, 82);
+  EXPECT_EQ(dgx.most_ways, 82);
+}
+
+TEST(Survey, TriesAsManyLinksAsAskedFor) {
+  const auto routes = *make_routes(fabric(wanted("mesh", 9)));  // 36 links
+  for (const std::size_t most : {1U, 5U, 7U, 35U, 36U, 37U}) {
+    EXPECT_EQ(survey_failures(routes, most).inner.tried, std::min<std::size_t>(most, 36));
+  }
 }
 
 TEST(Load, IsWhatTheDistancesSay) {

@@ -16,7 +16,6 @@ namespace pb = mtlink::topology;
 namespace {
 
 constexpr std::uint32_t kMaxMtu = 61410;
-constexpr std::uint32_t kMaxPorts = 4096;
 constexpr std::uint32_t kMaxLanes = 65536;
 constexpr std::uint32_t kMaxLinkLanes = 64;
 constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
@@ -44,7 +43,7 @@ class GraphBuilder {
     links();
     if (faults_.empty()) add_up();
     groups();
-    if (!faults_.empty()) return std::move(faults_);
+    if (!faults_.empty()) return told();
     finish();
     connected();
     if (!faults_.empty()) return std::move(faults_);
@@ -57,9 +56,17 @@ class GraphBuilder {
     std::uint32_t lanes = 0;
   };
 
+  static constexpr std::size_t kShown = 100;
+  std::vector<Fault> told() {
+    if (found_ > kShown) {
+      faults_.push_back({"", fmt::format("and {} faults more", found_ - kShown)});
+    }
+    return std::move(faults_);
+  }
   void fault(std::string path, std::string what) {
     // Who has a thousand faults mends the first ones.
-    if (faults_.size() < 100) faults_.push_back({std::move(path), std::move(what)});
+    if (faults_.size() < kShown) faults_.push_back({std::move(path), std::move(what)});
+    ++found_;
   }
   bool within(const std::string& path, std::uint64_t value, std::uint64_t low, std::uint64_t high) {
     if (value >= low && value <= high) return true;
@@ -79,6 +86,7 @@ class GraphBuilder {
   const pb::Topology& from_;
   Graph graph_;
   std::vector<Fault> faults_;
+  std::size_t found_ = 0;  ///< faults, those not kept too
   std::unordered_map<std::string, int> names_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, int> taken_;  ///< (node, port) -> link
   std::vector<Use> use_;                                          ///< by node
@@ -155,6 +163,12 @@ std::uint32_t GraphBuilder::end(const pb::End& end, const std::string& path, int
 }
 
 void GraphBuilder::links() {
+  const auto count = static_cast<std::uint64_t>(from_.links_size());
+  if (count > kMaxLinks) {
+    fault("links", fmt::format("has {} entries, {} - {} = {} more than a fabric may have", count,
+                               count, kMaxLinks, count - kMaxLinks));
+    return;
+  }
   for (int i = 0; i < from_.links_size(); ++i) {
     const pb::Link& link = from_.links(i);
     const std::string path = fmt::format("links[{}]", i);
@@ -163,8 +177,11 @@ void GraphBuilder::links() {
     ends_.emplace_back(a, b);
     const std::uint32_t lanes = link.has_lanes() ? link.lanes() : 1;
     within(path + ".lanes", lanes, 1, kMaxLinkLanes);
-    if (link.bps() == 0)
+    if (link.bps() == 0) {
       fault(path + ".bps", "is missing; say how many bits per second it carries");
+    } else {
+      within(path + ".bps", link.bps(), 1, kMaxRate);
+    }
     within(path + ".delay_ns", link.delay_ns(), 0, 60'000'000'000);
     if (link.has_mtu()) within(path + ".mtu", link.mtu(), link::kMinMtu, kMaxMtu);
     if (a == kUnknown || b == kUnknown) continue;
@@ -205,6 +222,11 @@ void GraphBuilder::add_up() {
 
 void GraphBuilder::groups() {
   for (int g = 0; g < from_.groups_size(); ++g) {
+    if (!good_name(from_.groups(g).name())) {
+      fault(fmt::format("groups[{}].name", g),
+            fmt::format("is \"{}\"; it must have 1 to 64 letters, digits or . _ -",
+                        from_.groups(g).name()));
+    }
     for (int i = 0; i < from_.groups(g).nodes_size(); ++i) {
       const std::uint32_t id = from_.groups(g).nodes(i);
       if (id <= kMaxNode && graph_.index_[id] != kUnknown) continue;

@@ -13,6 +13,10 @@
 /// plane: allocates, any thread, nothing is shared.
 namespace mtl::topology {
 
+inline constexpr std::uint32_t kMaxPorts = 4096;     ///< of a node
+inline constexpr std::uint64_t kMaxLinks = 262'144;  ///< of a fabric: some hundred MiB in memory
+inline constexpr std::uint64_t kMaxRate = 1'000'000'000'000'000;  ///< of a link, bits per second
+
 /// What is wrong with a topology, and with which field ("links[3].a.port"), so that who read it
 /// from a file can say the line.
 struct Fault {

@@ -94,8 +94,6 @@ class Router {
 
   Result<void> run() {
     make_columns();
-    if (auto ok = measure(); !ok) return ok;
-    if (auto ok = pick(); !ok) return ok;
     const std::size_t entries = core_.size() * routes_.roots_.size();
     if (entries > kMaxTable) {
       return Error{
@@ -103,6 +101,8 @@ class Router {
                       "{}; divide the fabric",
                       core_.size(), routes_.roots_.size(), entries, kMaxTable)};
     }
+    if (auto ok = measure(); !ok) return ok;
+    if (auto ok = pick(); !ok) return ok;
     routes_.tables_ = Forwarding(core_.links, routes_.roots_.size());
     for (std::size_t column = 0; column < routes_.roots_.size(); ++column) {
       if (auto ok = fill(column); !ok) return ok;

@@ -56,6 +56,15 @@ Result<Numbers> numbers(const Wanted& wanted, std::uint32_t gpus) {
   return n;
 }
 
+/// Whether the links are few enough to be made; `sum` is how many they are, worked out.
+Result<void> few_enough(std::uint64_t links, const std::string& sum) {
+  if (links <= kMaxLinks) return {};
+  return Error{
+      fmt::format("{} = {} links, {} - {} = {} more than a fabric may have; take a smaller "
+                  "one",
+                  sum, links, links, kMaxLinks, links - kMaxLinks)};
+}
+
 void begin(FabricBuilder& out, const Wanted& wanted, const std::string& family, const Numbers& n) {
   pb::Topology& topology = out.topology();
   topology.set_name(wanted.name.empty() ? fmt::format("{}-{}", family, n.gpus) : wanted.name);
@@ -110,6 +119,10 @@ Result<pb::Topology> mesh(const Wanted& wanted, const std::string& family) {
                     n->gpus)};
   }
   if (n->gpus < 2) return Error{"--gpu-count is 1; a mesh has at least 2"};
+  const std::uint64_t links = std::uint64_t{n->gpus} * (n->gpus - 1) / 2;
+  if (auto ok = few_enough(links, fmt::format("{} x {} / 2", n->gpus, n->gpus - 1)); !ok) {
+    return ok.error();
+  }
   FabricBuilder out;
   begin(out, wanted, "mesh", *n);
   if (fc8) out.topology().mutable_origin()->set_preset("fc8");
@@ -120,8 +133,7 @@ Result<pb::Topology> mesh(const Wanted& wanted, const std::string& family) {
   for (std::uint32_t i = 0; i < n->gpus; ++i) {
     for (std::uint32_t j = i + 1; j < n->gpus; ++j) out.join(gpus[i], gpus[j], *each, n->lane);
   }
-  out.show(
-      fmt::format("links: {} x {} / 2 = {}", n->gpus, n->gpus - 1, n->gpus * (n->gpus - 1) / 2));
+  out.show(fmt::format("links: {} x {} / 2 = {}", n->gpus, n->gpus - 1, links));
   return std::move(out.topology());
 }
 
@@ -157,6 +169,17 @@ Result<pb::Topology> flat(const Wanted& wanted, const std::string& family) {
         fmt::format("--radix is {}, but each plane's switch has a port for each of {} "
                     "accelerators: {} - {} = {} too few; take a larger radix, or a clos",
                     radix, n->gpus, n->gpus, radix, n->gpus - radix)};
+  }
+  if (n->gpus > kMaxPorts) {
+    return Error{
+        fmt::format("--gpu-count is {}, but each plane's switch has a port for each accelerator, "
+                    "and no node has more than {}: {} - {} = {} too many; take a clos",
+                    n->gpus, kMaxPorts, n->gpus, kMaxPorts, n->gpus - kMaxPorts)};
+  }
+  if (auto ok = few_enough(std::uint64_t{n->gpus} * planes,
+                           fmt::format("{} accelerators x {} planes", n->gpus, planes));
+      !ok) {
+    return ok.error();
   }
   FabricBuilder out;
   begin(out, wanted, family, *n);
@@ -206,10 +229,23 @@ struct Leaves {
   std::uint32_t count = 0;
 };
 
+/// The radix of a switch, as given or 64.
+Result<std::uint32_t> radix_of(const Wanted& wanted) {
+  const std::uint32_t radix = wanted.radix.value_or(64);
+  if (radix >= 2 && radix <= kMaxPorts) return radix;
+  return Error{fmt::format("--radix is {}; a switch has 2..{} ports", radix, kMaxPorts)};
+}
+
 Result<Leaves> leaves(FabricBuilder& out, const Numbers& n, std::uint32_t radix,
                       std::uint32_t over) {
-  if (radix < 2 || radix > 4096 || over == 0 || radix % (over + 1) != 0) {
-    const std::uint32_t step = over + 1;
+  if (over == 0 || over >= kMaxPorts) {
+    return Error{
+        fmt::format("--oversubscription is {}; it must be 1..{}: a leaf of {} ports, the most, has "
+                    "one of them up at least",
+                    over, kMaxPorts - 1, kMaxPorts)};
+  }
+  const std::uint32_t step = over + 1;
+  if (radix % step != 0) {
     return Error{fmt::format(
         "--radix {} does not divide into {} ports down for each port up: {} / ({} + 1) = {} rest "
         "{}; "
@@ -322,20 +358,22 @@ Result<pb::Topology> clos3(FabricBuilder& out, const Numbers& n, const Leaves& l
 Result<pb::Topology> clos(const Wanted& wanted, const std::string& family) {
   auto n = numbers(wanted, 0);
   if (!n) return n.error();
-  const std::uint32_t radix = wanted.radix.value_or(64);
+  const auto radix = radix_of(wanted);
+  if (!radix) return radix.error();
   const std::uint32_t levels = wanted.levels.value_or(family == "clos" ? 2 : 3);
   if (levels != 2 && levels != 3) {
     return Error{fmt::format("--levels is {}; a {} has 2 or 3", levels, family)};
   }
   FabricBuilder out;
   begin(out, wanted, family, *n);
-  out.parameter("radix", fmt::format("{}", radix));
+  out.parameter("radix", fmt::format("{}", *radix));
   out.parameter("levels", fmt::format("{}", levels));
   const auto lanes = share(out, *n, 1, "to its leaf");
   if (!lanes) return lanes.error();
-  const auto leaf = leaves(out, *n, radix, wanted.oversubscription.value_or(1));
+  const auto leaf = leaves(out, *n, *radix, wanted.oversubscription.value_or(1));
   if (!leaf) return leaf.error();
-  return levels == 2 ? clos2(out, *n, *leaf, radix, *lanes) : clos3(out, *n, *leaf, radix, *lanes);
+  return levels == 2 ? clos2(out, *n, *leaf, *radix, *lanes)
+                     : clos3(out, *n, *leaf, *radix, *lanes);
 }
 
 /// Each accelerator of a host on a leaf of its own rail; spines join the rails.
@@ -343,13 +381,15 @@ Result<pb::Topology> rail(const Wanted& wanted, const std::string& family) {
   auto n = numbers(wanted, 0);
   if (!n) return n.error();
   const std::uint32_t rails = wanted.rails.value_or(8);
-  const std::uint32_t radix = wanted.radix.value_or(64);
+  const auto ports = radix_of(wanted);
+  if (!ports) return ports.error();
+  const std::uint32_t radix = *ports;
   if (rails == 0 || n->gpus % rails != 0) {
     return Error{
         fmt::format("--gpu-count {} does not divide into hosts of {} (--rails)", n->gpus, rails)};
   }
   const std::uint32_t hosts = n->gpus / rails;
-  if (radix % 2 != 0 || radix == 0 || hosts % std::min(hosts, radix / 2) != 0) {
+  if (radix % 2 != 0 || hosts % std::min(hosts, radix / 2) != 0) {
     return Error{
         fmt::format("{} hosts do not fill leaves of {} / 2 = {} ports down; take a "
                     "--gpu-count of {} x {} x k",
@@ -486,8 +526,19 @@ Result<DragonflySize> dragonfly_size(const Wanted& wanted) {
     s.hosts = s.global;
     s.routers = 2 * s.global;
   }
+  if (wanted.radix && s.global == 0 && s.hosts == 0) {
+    return Error{
+        fmt::format("--radix is {}, but a dragonfly's router has at least 3 ports", *wanted.radix)};
+  }
   if (s.global == 0) s.global = s.hosts;
-  if (s.routers == 0) s.routers = 2 * s.hosts;
+  if (s.routers == 0) s.routers = 2 * std::min(s.hosts, kMaxPorts);
+  const std::uint64_t ports = std::uint64_t{s.hosts} + s.routers - 1 + s.global;
+  if (s.routers != 0 && ports > kMaxPorts) {
+    return Error{
+        fmt::format("a router has {} accelerators + {} in the group + {} global = {} ports; no "
+                    "node has more than {}: take {} away",
+                    s.hosts, s.routers - 1, s.global, ports, kMaxPorts, ports - kMaxPorts)};
+  }
   if (s.hosts == 0 || s.routers == 0 || s.global == 0) {
     return Error{
         "a dragonfly needs --radix, or --hosts (accelerators at a router) with, if not "
@@ -526,6 +577,15 @@ Result<pb::Topology> dragonfly(const Wanted& wanted, const std::string& family) 
     return Error{fmt::format("--gpu-count is {}, but {} x {} x {} = {}", *wanted.gpu_count,
                              s->hosts, s->routers, s->groups, gpus)};
   }
+  const std::uint32_t per_pair = s->routers * s->global / (s->groups - 1);
+  const std::uint64_t in_group = std::uint64_t{s->routers} * (s->routers - 1) / 2;
+  const std::uint64_t between = std::uint64_t{s->groups} * (s->groups - 1) / 2 * per_pair;
+  if (auto ok = few_enough(gpus + s->groups * in_group + between,
+                           fmt::format("{} of accelerators + {} x {} in groups + {} between them",
+                                       gpus, s->groups, in_group, between));
+      !ok) {
+    return ok.error();
+  }
   Wanted counted = wanted;
   counted.gpu_count = static_cast<std::uint32_t>(gpus);
   auto n = numbers(counted, 0);
@@ -534,7 +594,6 @@ Result<pb::Topology> dragonfly(const Wanted& wanted, const std::string& family) 
   begin(out, counted, family, *n);
   const auto lanes = share(out, *n, 1, "to its router");
   if (!lanes) return lanes.error();
-  const std::uint32_t per_pair = s->routers * s->global / (s->groups - 1);
   out.show(fmt::format("a router: {} accelerators + {} in the group + {} global = {} ports",
                        s->hosts, s->routers - 1, s->global, s->hosts + s->routers - 1 + s->global));
   out.show(fmt::format("{} groups: {} x {} global links / {} other groups = {} to each", s->groups,

@@ -148,6 +148,32 @@ TEST(Graph, HoldsFieldsToTheirRanges) {
   EXPECT_NE(all.find("nodes[2].ports is 5000; it must be 1..4096"), std::string::npos) << all;
 }
 
+TEST(Graph, HoldsRatesAndNamesOfGroupsToTheirRanges) {
+  auto fabric = star();
+  fabric.topology().mutable_links(0)->set_bps(1'000'000'000'000'001);
+  fabric.group("a\nb", {});
+  const std::string all = fault(fabric.topology());
+  EXPECT_NE(all.find("links[0].bps is 1000000000000001; it must be 1..1000000000000000"),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find("groups[0].name is \"a\nb\"; it must have 1 to 64"), std::string::npos) << all;
+}
+
+TEST(Graph, SaysHowManyFaultsItDoesNotTell) {
+  auto fabric = star();
+  for (int i = 0; i < 150; ++i) fabric.endpoint("lonely" + std::to_string(i));
+  const std::string all = fault(fabric.topology());
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 101);
+  EXPECT_NE(all.find("and 50 faults more\n"), std::string::npos) << all;
+}
+
+TEST(Graph, HasAtMost262144Links) {
+  auto fabric = star();
+  for (int i = fabric.topology().links_size(); i < 262'145; ++i) fabric.topology().add_links();
+  EXPECT_EQ(fault(fabric.topology()),
+            "links has 262145 entries, 262145 - 262144 = 1 more than a fabric may have\n");
+}
+
 TEST(Graph, RatesReadAsTheyAreGiven) {
   EXPECT_EQ(rate_text(1'600 * kG), "1.6T");
   EXPECT_EQ(rate_text(400 * kG), "400G");

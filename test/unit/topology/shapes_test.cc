@@ -181,6 +181,54 @@ TEST(Generate, RefusesWhatDoesNotAddUp) {
   EXPECT_NE(refusal(wanted("ring", 70'000)).find("node ids end at 65534"), std::string::npos);
 }
 
+TEST(Generate, RefusesCountsThatNothingHolds) {
+  Wanted w = wanted("clos", 64);
+  for (const std::uint32_t over : {0U, 4096U, 4294967295U}) {
+    w.oversubscription = over;
+    EXPECT_NE(refusal(w).find(" it must be 1..4095"), std::string::npos) << refusal(w);
+  }
+  w = wanted("clos", 64);
+  for (const char* family : {"clos", "rail"}) {
+    w.topology = family;
+    for (const std::uint32_t radix : {0U, 1U, 8192U}) {
+      w.radix = radix;
+      EXPECT_NE(refusal(w).find("a switch has 2..4096 ports"), std::string::npos) << refusal(w);
+    }
+  }
+  w = wanted("mesh", 4097);
+  w.bandwidth = 4096 * kG;
+  w.lane = kG;
+  EXPECT_NE(refusal(w).find("4097 x 4096 / 2 = 8390656 links, 8390656 - 262144 = 8128512 more"),
+            std::string::npos)
+      << refusal(w);
+  w = wanted("flat", 65'534);
+  EXPECT_NE(refusal(w).find("65534 - 4096 = 61438 too many"), std::string::npos) << refusal(w);
+  w = wanted("flat", 4096);
+  w.planes = 1024;
+  EXPECT_NE(refusal(w).find("4096 accelerators x 1024 planes = 4194304 links"), std::string::npos)
+      << refusal(w);
+  w = wanted("dragonfly");
+  w.hosts = 1;
+  w.routers = 2;
+  w.groups = 2;
+  w.global = 1'000'000'000;
+  EXPECT_NE(refusal(w).find("1 accelerators + 1 in the group + 1000000000 global = 1000000002 "
+                            "ports; no node has more than 4096"),
+            std::string::npos)
+      << refusal(w);
+  w.routers = 3000;
+  w.global = 1;  // 2 x 3000 accelerators, 2 x 3000 x 2999 / 2 and 3000 links
+  EXPECT_NE(refusal(w).find("6000 of accelerators + 2 x 4498500 in groups + 3000 between them = "
+                            "9006000 links"),
+            std::string::npos)
+      << refusal(w);
+  w = wanted("dragonfly");
+  w.radix = 2;
+  EXPECT_NE(refusal(w).find("--radix is 2, but a dragonfly's router has at least 3 ports"),
+            std::string::npos)
+      << refusal(w);
+}
+
 TEST(ParseRate, TakesUnitsAndPoints) {
   const std::map<std::string, std::uint64_t> kGood{
       {"1.6T", 1600 * kG}, {"800G", 800 * kG}, {"2.5M", 2'500'000}, {"1k", 1000}, {"7", 7}};

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/printable.h"
 #include "tools/mtlink-config/fabric_file.h"
 #include "tools/mtlink-config/report.h"
 #include "tools/mtlink-config/scenario.h"
@@ -259,7 +260,8 @@ int run_config(const ConfigCall& call) {
   }
   const auto status = line.command();
   if (status) return *status;
-  fmt::print(call.err, "mtlink-config: {}\n", status.error().message);
+  // Names out of files stand in it, whoever wrote them.
+  fmt::print(call.err, "mtlink-config: {}\n", conformance::printable(status.error().message, "\n"));
   return kFailed;
 }
 

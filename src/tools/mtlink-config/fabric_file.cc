@@ -32,15 +32,37 @@ Result<FabricFile> read_fabric(const std::string& file) {
 
 Result<std::string> message_text(const google::protobuf::Message& message,
                                  const std::string& output) {
-  if (output.empty()) return control::to_text(message, control::FileFormat::kText);
-  const auto format = control::format_of(output);
-  if (!format) return format.error();
-  return control::to_text(message, *format);
+  control::FileFormat format = control::FileFormat::kText;
+  if (!output.empty()) {
+    const auto named = control::format_of(output);
+    if (!named) return named.error();
+    format = *named;
+  }
+  std::string text = control::to_text(message, format);
+  if (text.size() <= control::kMaxMessageFile) return text;
+  return Error{
+      fmt::format("{}the file would have {} bytes, {} - {} = {} more than are read again; "
+                  "take a smaller fabric{}",
+                  output.empty() ? "" : output + ": ", text.size(), text.size(),
+                  control::kMaxMessageFile, text.size() - control::kMaxMessageFile,
+                  format == control::FileFormat::kJson ? ", or .textproto" : "")};
 }
 
 Result<void> write_whole(const std::string& file, const std::string& text) {
-  const std::string part = fmt::format("{}.part{}", file, getpid());
   std::error_code error;
+  // A link goes on leading to the file.
+  const std::filesystem::path real = std::filesystem::canonical(file, error);
+  const std::string to = error ? file : real.string();
+  const auto kind = std::filesystem::status(file, error).type();
+  // A device would be replaced by a file.
+  if (kind != std::filesystem::file_type::not_found &&
+      kind != std::filesystem::file_type::regular) {
+    return Error{fmt::format(
+        "{}: cannot be written: it is {}; name a file, or leave -o out for "
+        "standard output",
+        file, kind == std::filesystem::file_type::directory ? "a folder" : "no regular file")};
+  }
+  const std::string part = fmt::format("{}.part{}", to, getpid());
   {
     std::ofstream out(part, std::ios::binary | std::ios::trunc);
     out << text;
@@ -51,7 +73,7 @@ Result<void> write_whole(const std::string& file, const std::string& text) {
       return Error{fmt::format("{}: cannot be written: {}", file, why)};
     }
   }
-  std::filesystem::rename(part, file, error);
+  std::filesystem::rename(part, to, error);
   if (!error) return {};
   const std::string why = error.message();
   std::filesystem::remove(part, error);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -190,6 +191,39 @@ TEST_F(MtlinkConfig, RefusesWrongUsageAndWhatItCannotDo) {
               HasSubstr("there is no engine \"best\""));
   EXPECT_THAT(run({"show", fc8, "--node", "gpu8"}).err,
               HasSubstr("no node has the name or id \"gpu8\""));
+}
+
+TEST_F(MtlinkConfig, NamesDoNotReachTheTerminalRaw) {
+  const Done name = run({"check", file("name.textproto", "name: \"a\\033[2Jb\"\n")});
+  EXPECT_EQ(name.status, 1);
+  EXPECT_THAT(name.err, HasSubstr("name is \"a\\x1b[2Jb\""));
+  EXPECT_THAT(name.err, Not(HasSubstr("\033")));
+  const Done shape = run({"generate", "-t", "a\033[2Jb"});
+  EXPECT_THAT(shape.err, Not(HasSubstr("\033")));
+}
+
+TEST_F(MtlinkConfig, WritesNoFileThatIsTooLongToBeRead) {
+  // 262,144 links, of more than 64 bytes each.
+  const Done made = run({"generate", "-t", "flat", "-n", "4096", "--planes", "64", "-b", "12.8T",
+                         "-o", path("long.textproto")});
+  EXPECT_EQ(made.status, 1);
+  EXPECT_THAT(made.err, HasSubstr("- 16777216 = "));
+  EXPECT_FALSE(std::filesystem::exists(path("long.textproto")));
+}
+
+TEST_F(MtlinkConfig, WritesThroughLinksAndReplacesNoDevice) {
+  const std::string old = file("old.textproto", "old");
+  const std::string link = path("link.textproto");
+  std::filesystem::create_symlink("old.textproto", link);
+  EXPECT_EQ(run({"generate", "-t", "fc8", "-o", link}).status, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THAT(read(old), HasSubstr("name: \"fc8\""));
+  const std::string pipe = path("pipe.svg");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Done shown = run({"show", old, "--as", "svg", "-o", pipe});
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_THAT(shown.err, HasSubstr("it is no regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 TEST_F(MtlinkConfig, AFileIsReplacedWholeOrNotAtAll) {

@@ -19,8 +19,9 @@ bool by_itself(const Message& m) {
 }  // namespace
 
 MessageReceiver::MessageReceiver(const Settings& settings, const Limits& limits,
-                                 Transport& transport)
+                                 const CoverageMarks& marks, Transport& transport)
     : transport_(transport),
+      marks_(marks),
       records_(limits.message_records, settings.connections, settings.messages),
       room_(settings.messages == 0 ? 0 : limits.eager_room, settings.connections),
       matching_(limits.receives, limits.receive_pools, records_),
@@ -174,7 +175,10 @@ Executed MessageReceiver::on_data(const Connection& connection, const Operation&
     // Nothing is wanted before the WANT has left.
     if (by_itself(m) || m.want_due || end > m.wanted || sum > m.wanted) return Executed::kBroken;
     store(m, o.data, o.at);
-    if (m.got == m.wanted) finish(index, now);
+    m.covered += marks_.of(o.at, end);
+    if (m.got != m.wanted) return Executed::kAll;
+    if (m.covered != marks_.of(0, m.wanted)) return Executed::kBroken;  // some came twice
+    finish(index, now);
     return Executed::kAll;
   }
   if (!by_itself(m)) return Executed::kAll;  // dropped
@@ -217,12 +221,15 @@ bool MessageReceiver::look_at_early(const Connection& connection, const Operatio
   const std::uint64_t sum = std::uint64_t{m.got} + m.early + o.data.size();
   if (m.done_due || m.want_due || m.wanted == 0 || end > m.wanted || sum > m.wanted) return false;
   m.early += static_cast<std::uint32_t>(o.data.size());
-  return true;
+  m.early_covered += marks_.of(o.at, end);
+  return sum != m.wanted || m.covered + m.early_covered == marks_.of(0, m.wanted);
 }
 
 void MessageReceiver::forget_early(const Connection& connection, const Operation& o) {
   const std::uint32_t index = records_.find(connection.index(), o.id);
-  if (index != kNone) records_[index].early = 0;
+  if (index == kNone) return;
+  records_[index].early = 0;
+  records_[index].early_covered = 0;
 }
 
 // ---- what follows ----

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/coverage.h"
 #include "transport/eager_room.h"
 #include "transport/matching.h"
 #include "transport/message.h"
@@ -25,7 +26,8 @@ class MessageReceiver {
  public:
   /// `transport`, which is only referred to here, is told of connections that have something to
   /// send.
-  MessageReceiver(const Settings& settings, const Limits& limits, Transport& transport);
+  MessageReceiver(const Settings& settings, const Limits& limits, const CoverageMarks& marks,
+                  Transport& transport);
 
   // The owner's calls, as Operations has them.
   bool use_pool(EndpointId endpoint, ReceivePool pool);
@@ -98,6 +100,7 @@ class MessageReceiver {
   void end_message(std::uint32_t message, EndReason reason, Time now);
 
   Transport& transport_;
+  const CoverageMarks marks_;
   MessageRecords records_;
   EagerRoom room_;
   Matching matching_;

@@ -36,9 +36,11 @@ struct Message {
   std::uint64_t tag = 0;
   std::uint64_t imm = 0;
   std::uint32_t total = 0;
-  std::uint32_t got = 0;     ///< bytes that were executed
-  std::uint32_t wanted = 0;  ///< as WANT tells
-  std::uint32_t early = 0;   ///< bytes of the packet that is looked at (T15)
+  std::uint32_t got = 0;            ///< bytes that were executed
+  std::uint32_t wanted = 0;         ///< as WANT tells
+  std::uint64_t covered = 0;        ///< of those wanted that came, CoverageMarks
+  std::uint32_t early = 0;          ///< bytes of the packet that is looked at (T15)
+  std::uint64_t early_covered = 0;  ///< likewise
   std::uint32_t receive = kNone;
   ConnectionHandle connection;
   Peer peer{};

@@ -9,10 +9,11 @@ namespace mtl::transport {
 Operations::Operations(const Settings& settings, const Limits& limits, RandomWords& random)
     : limits_(limits),
       random_(random),
+      marks_(random.draw()),
       keys_(limits.keys),
       records_(limits.operations),
       sides_(settings.connections),
-      receiver_(settings, limits, transport_),
+      receiver_(settings, limits, marks_, transport_),
       transport_(settings, random, *this) {
   assert(fault(limits, settings) == nullptr);
   for (std::uint32_t i = limits.operations; i != 0; --i) {

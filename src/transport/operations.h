@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/coverage.h"
 #include "transport/key_table.h"
 #include "transport/message.h"
 #include "transport/message_receiver.h"
@@ -101,6 +102,7 @@ class Operations final : private OperationLayer {
     std::uint64_t number = 0;           ///< among the connection's operations
     std::uint64_t packed = 0;           ///< bytes put into packets
     std::uint64_t got = 0;              ///< bytes of answer
+    std::uint64_t covered = 0;          ///< of the answer, CoverageMarks
     std::uint32_t length = 0;           ///< bytes of the peer's memory
     std::uint32_t pieces = 0;           ///< in packets that are not passed
     std::uint32_t before = 0;           ///< flush: operations between the last and it, not complete
@@ -281,6 +283,7 @@ class Operations final : private OperationLayer {
 
   const Limits limits_;
   RandomWords& random_;
+  const CoverageMarks marks_;
   KeyTable keys_;
   std::vector<Record> records_;
   std::uint32_t free_ = kNone;

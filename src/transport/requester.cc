@@ -86,7 +86,7 @@ Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
   r.peer = connection->peer();
   r.next = r.next_done = r.next_by_id = r.next_wanted = kNone;
   r.number = side.posted++;
-  r.packed = r.got = 0;
+  r.packed = r.got = r.covered = 0;
   r.pieces = r.before = r.wanted = r.wanted_packed = r.wanted_pieces = 0;
   r.all_packed = r.queued = r.asked = r.done = r.taken = false;
   r.open = r.on_demand = r.in_wanted = r.finished = r.cancel_asked = r.cancel_due = false;
@@ -359,7 +359,10 @@ Executed Operations::on_result(Side& side, const Operation& o, Time now) {
       store_to_memory(to, o.data.data(), o.data.size());
     }
     r->got += o.data.size();
+    r->covered += marks_.of(o.at, end);
     if (r->got < r->length) return Executed::kAll;
+    // Some came twice, and as much is lacking that can come only beyond the total in sum.
+    if (r->covered != marks_.of(0, r->length)) return Executed::kBroken;
   }
   unask(side, *r);
   complete(side, *r, now);

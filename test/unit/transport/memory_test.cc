@@ -539,6 +539,20 @@ TEST(Requester, T29_AGetIsCompleteWithItsLastResultInAnyOrder) {
   EXPECT_EQ(h.connection().state(), State::kUp);
 }
 
+// What is lacking could come only beyond the total, which ends the connection (T16).
+TEST(Requester, T29_BytesOfAnAnswerThatComeTwiceAreNotAllOfIt) {
+  Harness h;
+  h.accept();
+  Bytes to(12);
+  h.post({.kind = Kind::kGet, .key = kKey, .to = to});
+  h.respond(result(0, row(8), 0), 1);
+  h.respond(result(0, row(4), 4), 1);
+  EXPECT_EQ(h.connection().state(), State::kClosing);
+  const auto all = h.completions();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].ended, EndReason::kProtocol);
+}
+
 TEST(Requester, T29_AnAnswerBeforeTheAckCompletesOnce) {
   Harness h;
   h.accept();

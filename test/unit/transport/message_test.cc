@@ -554,6 +554,50 @@ TEST(Receiving, T33_ARecordIsInUseUntilItsMessageIsReceived) {
   EXPECT_EQ(h.responses(), credit(3));
 }
 
+// As many bytes as are wanted, of which some came twice: what is lacking was never written.
+TEST(Receiving, T34_WantedDataThatComesTwiceIsNotAllOfIt) {
+  struct Piece {
+    std::uint32_t at;
+    std::size_t size;
+  };
+  const std::vector<std::vector<Piece>> ways = {
+      {{0, 8}, {4, 8 - 4}},                     // 12 bytes, those from 8 on lacking
+      {{0, 6}, {0, 6}},                         //
+      {{4, 8}, {4, 4}},                         // the first ones lacking
+      {{0, 1}, {0, 1}, {3, 1}, {3, 1}, {4, 8}}  // as many, and in sum at the same places
+  };
+  for (const auto& way : ways) {
+    for (const bool early : {false, true}) {
+      Harness h;
+      h.accept();
+      Bytes a(12);
+      post_receive(h, a, 1);
+      h.request(offer(12));
+      std::uint32_t n = early ? 2 : 1;
+      for (const Piece& p : way) {
+        h.data(Flow::kRequest, n++, wanted(0, p.at, row(p.size)), 2);
+      }
+      if (early) h.data(Flow::kRequest, 1, write(0, {}));
+      EXPECT_TRUE(closed_for_protocol(h));
+      const auto got = received(h);
+      ASSERT_EQ(got.size(), 1u);
+      EXPECT_EQ(got[0].ended, EndReason::kProtocol);
+    }
+  }
+}
+
+TEST(Receiving, T15_WantedDataThatComesTwiceInOnePacketWaitsForItsTurn) {
+  Harness h;
+  h.accept();
+  Bytes a(8);
+  post_receive(h, a, 1);
+  h.request(offer(8));
+  h.data(Flow::kRequest, 2, join({wanted(0, 0, row(4)), wanted(0, 2, row(4))}), 2);
+  EXPECT_EQ(a, Bytes(8));
+  h.data(Flow::kRequest, 1, write(0, {}));
+  EXPECT_TRUE(closed_for_protocol(h));
+}
+
 TEST(Receiving, T16_AMessageBeyondTheLimit) {
   for (const Bytes& one : {send(0, row(4)), offer(8), write_imm(kFirst, row(4), 1)}) {
     Harness h(with_messages(2));

@@ -7,8 +7,8 @@ namespace mtl::transport {
 /// Tells whether the pieces of a range cover it, each byte once, in whatever order they come (T29,
 /// T34), by a sum instead of a list of them. A piece adds a mark of its end, and takes away that of
 /// its beginning; the sum is that of the whole range only if every other end has a beginning, so if
-/// no byte is lacking and none came twice. The marks follow from a key that no peer knows: it cannot
-/// choose pieces whose marks cancel out otherwise.
+/// no byte is lacking and none came twice. The marks follow from a key that no peer knows: it
+/// cannot choose pieces whose marks cancel out otherwise.
 class CoverageMarks {
  public:
   /// `key`: a random word.

@@ -21,6 +21,7 @@ bool by_itself(const Message& m) {
 MessageReceiver::MessageReceiver(const Settings& settings, const Limits& limits,
                                  const CoverageMarks& marks, Transport& transport)
     : transport_(transport),
+      eager_(settings.eager),
       marks_(marks),
       records_(limits.message_records, settings.connections, settings.messages),
       room_(settings.messages == 0 ? 0 : limits.eager_room, settings.connections),
@@ -118,7 +119,9 @@ Executed MessageReceiver::on_send(const Connection& connection, const Operation&
   m.complete = o.has(kComplete);
   const std::uint32_t receive = matching_.meet_receive(m);
   if (receive == kNone) {
-    if (by_itself(m) && !room_.reserve(m)) {
+    // One that is longer than was told may not be sent without being asked for (T32): it has no
+    // room, however much there is.
+    if (by_itself(m) && (m.total > eager_ || !room_.reserve(m))) {
       m.kind = Message::Kind::kHeld;
       status = Status::kHeld;
     }

@@ -100,6 +100,7 @@ class MessageReceiver {
   void end_message(std::uint32_t message, EndReason reason, Time now);
 
   Transport& transport_;
+  const std::uint32_t eager_;  ///< Settings::eager
   const CoverageMarks marks_;
   MessageRecords records_;
   EagerRoom room_;

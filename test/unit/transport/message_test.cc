@@ -400,6 +400,23 @@ TEST(Receiving, T34_WithoutRoomASendIsHeldAndItsDataDropped) {
   EXPECT_EQ(a, row(16));
 }
 
+// What was told bounds what waits here: a longer one is asked for.
+TEST(Receiving, T32_AnEagerMessageLongerThanWasToldIsHeld) {
+  Settings s = base_settings();
+  s.eager = 100;
+  Harness h(s);
+  h.accept();
+  const std::size_t free = h.operations.receiver().room().free_blocks();
+  h.request(join({send(0, row(100)), send(0, row(101)), send(kTotalFlag, row(8), {.total = 101})}));
+  EXPECT_EQ(h.responses(), report(kPeerPsn, pairs({1, 8, 2, 8})));
+  EXPECT_EQ(h.operations.receiver().room().free_blocks(), free - 1);
+  Bytes a(101), b(101);
+  post_receive(h, a, 1);
+  h.sent.clear();
+  post_receive(h, b, 2);
+  EXPECT_EQ(h.responses(), want(1, 101));
+}
+
 TEST(Receiving, T28_NothingBehindAHeldSendExecutesBeforeItsReportIsAcknowledged) {
   Harness h(base_settings(), no_room());
   h.accept();

@@ -10,7 +10,8 @@ EagerRoom::EagerRoom(std::size_t bytes, std::uint32_t connections)
     : memory_(new std::byte[bytes / kBlock * kBlock]),
       next_(bytes / kBlock),
       free_count_(static_cast<std::uint32_t>(next_.size())),
-      taken_(connections) {
+      taken_(connections),
+      taken_by_node_(std::size_t{kMaxNode} + 1) {
   for (std::uint32_t i = free_count_; i != 0; --i) {
     next_[i - 1] = free_;
     free_ = i - 1;
@@ -21,8 +22,11 @@ bool EagerRoom::reserve(Message& m) {
   const auto blocks = static_cast<std::uint32_t>((std::uint64_t{m.total} + kBlock - 1) / kBlock);
   if (blocks == 0) return true;
   std::uint32_t& taken = taken_[m.connection.index];
-  if (blocks > free_count_ || taken + blocks > free_count_) return false;
+  std::uint32_t& taken_by_node = taken_by_node_[m.peer.node.value()];
+  if (taken + blocks > free_count_) return false;
+  if (taken_by_node + blocks > 3 * std::uint64_t{free_count_}) return false;
   taken += blocks;
+  taken_by_node += blocks;
   m.blocks = blocks;
   for (std::uint32_t i = 0; i < blocks; ++i) {
     const std::uint32_t index = free_;
@@ -67,7 +71,8 @@ void EagerRoom::release(Message& m) {
     free_ = index;
   }
   free_count_ += m.blocks;
-  taken_[m.connection.index] -= m.blocks;
+  if (!m.outlives) taken_[m.connection.index] -= m.blocks;
+  taken_by_node_[m.peer.node.value()] -= m.blocks;
   m.blocks = 0;
   m.last_block = kNone;
 }

@@ -69,6 +69,7 @@ void MessageReceiver::ended(const Connection& connection, Time now) {
 void MessageReceiver::end_message(std::uint32_t message, EndReason reason, Time now) {
   Message& m = records_[message];
   if (m.kind == Message::Kind::kWriteImm || (by_itself(m) && m.waits && m.got == m.total)) {
+    room_.detach(m);
     records_.detach(message);
     return;
   }

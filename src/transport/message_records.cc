@@ -92,18 +92,27 @@ std::optional<std::uint32_t> MessageRecords::lend() {
   return std::nullopt;
 }
 
-void MessageRecords::detach(std::uint32_t index) {
-  Message& m = messages_[index];
+void MessageRecords::unlink(std::uint32_t index) {
+  const Message& m = messages_[index];
   std::uint32_t* at = &bucket(sides_[m.connection.index], m.id.value());
   while (*at != index) at = &messages_[*at].next_by_id;
   *at = m.next_by_id;
-  m.outlives = true;
+}
+
+void MessageRecords::detach(std::uint32_t index) {
+  unlink(index);
+  messages_[index].outlives = true;
+  ++outliving_;
 }
 
 void MessageRecords::give(std::uint32_t index) {
   Message& m = messages_[index];
   Side& side = sides_[m.connection.index];
-  if (!m.outlives) detach(index);
+  if (m.outlives) {
+    --outliving_;
+  } else {
+    unlink(index);
+  }
   --side.used;
   if (side.lent != 0) {
     --side.lent;

@@ -92,6 +92,8 @@ class MessageRecords {
   const Message& operator[](std::uint32_t index) const { return messages_[index]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(messages_.size()); }
   std::uint32_t used(std::uint32_t connection) const { return sides_[connection].used; }
+  /// Messages that have outlived their connections.
+  std::uint32_t outliving() const { return outliving_; }
 
   /// T33: whether CREDIT is due, and the limit that it tells.
   bool credit_due(std::uint32_t connection) const;
@@ -118,10 +120,12 @@ class MessageRecords {
     return side.by_id[id & (side.by_id.size() - 1)];
   }
   void want_more(std::uint32_t connection);
+  void unlink(std::uint32_t index);
 
   const std::uint32_t messages_told_;  ///< Settings::messages
   const std::uint32_t share_;
   std::uint32_t spare_;  ///< not lent
+  std::uint32_t outliving_ = 0;
   std::vector<Message> messages_;
   std::uint32_t free_ = kNone;
   std::vector<Side> sides_;

@@ -34,6 +34,10 @@ class OperationLayer {
  public:
   /// A connection begins, OPENING. Returns how many messages its OPENs tell (T33).
   virtual std::uint32_t begun(const Connection& connection) = 0;
+  /// What is left of connections that have ended, in all places, or in one of the table: it takes
+  /// room from the connection that comes next there.
+  virtual std::uint32_t left_over() const { return 0; }
+  virtual std::uint32_t left_over(std::uint32_t) const { return 0; }
   /// The connection is UP; Connection::peer() tells its terms.
   virtual void up(Connection& connection) = 0;
   /// What has begun has ended, after the last of its packets was given to dropped(): what is not

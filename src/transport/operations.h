@@ -197,6 +197,10 @@ class Operations final : private OperationLayer {
 
   // OperationLayer
   std::uint32_t begun(const Connection& connection) override;
+  std::uint32_t left_over() const override { return receiver_.records().outliving(); }
+  std::uint32_t left_over(std::uint32_t place) const override {
+    return receiver_.records().used(place);
+  }
   void up(Connection& connection) override;
   void ended(Connection& connection, Time now) override;
   bool waits(const Connection& connection, Flow flow, Time now) const override;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <limits>
 #include <string>
+#include <utility>
 
 namespace mtl::transport {
 namespace {
@@ -93,11 +95,29 @@ Transport::Entry* Transport::of_pair(EndpointId endpoint, const Peer& peer, Stat
   return nullptr;
 }
 
+/// A free place for a connection with `node`, of which there is one: one where earlier connections
+/// with the node have left something, so that it bears that itself; else the one with the least.
+std::uint32_t Transport::take_place(NodeId node) {
+  std::size_t best = free_.size() - 1;
+  std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t i = operations_.left_over() == 0 ? 0 : free_.size(); i-- != 0;) {
+    const std::uint32_t left = operations_.left_over(free_[i]);
+    const bool its = left != 0 && entries_[free_[i]].connection.peer().node == node;
+    if (!its && left >= least) continue;
+    least = its ? 0 : left;
+    best = i;
+    if (its) break;
+  }
+  std::swap(free_[best], free_.back());
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  return index;
+}
+
 /// A connection in OPENING with an id of its own (T2); nullptr: no room.
 Transport::Entry* Transport::begin(EndpointId endpoint, const Peer& peer, Time now) {
   if (free_.empty()) return nullptr;
-  const std::uint32_t index = free_.back();
-  free_.pop_back();
+  const std::uint32_t index = take_place(peer.node);
   const std::uint64_t word = random_.draw();
   ConnectionId id{static_cast<std::uint32_t>(word)};
   const auto taken = [&] {

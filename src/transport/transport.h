@@ -159,6 +159,7 @@ class Transport {
   Entry* by_id(ConnectionId id);
   Entry* of_pair(EndpointId endpoint, const Peer& peer, State state, ConnectionId peer_id);
   Entry* begin(EndpointId endpoint, const Peer& peer, Time now);
+  std::uint32_t take_place(NodeId node);
   bool leaves_room(NodeId node) const;
   void settle(Entry& entry, Time now);
   void feed_starved(Time now);

@@ -770,6 +770,97 @@ TEST(Receiving, T33_WhatOutlivesAConnectionKeepsItsRecord) {
   EXPECT_EQ(received(h).size(), 1u);
 }
 
+/// OPEN of an endpoint of `node`, to a place with `id`; returns how many messages it is told.
+std::uint32_t told_to(Harness& h, NodeId node, EndpointId endpoint, std::uint32_t peer_id,
+                      std::uint32_t id) {
+  h.words.words = {std::uint64_t{kOurPsn} << 32 | id};
+  h.origin.node = node;
+  h.origin.endpoint = endpoint;
+  h.peer_id = peer_id;
+  h.sent.clear();
+  h.open(0, true);
+  h.open(id, false);
+  return h.sent.at(0).at32(28 + 16);
+}
+
+// What a peer left unreceived is its own to bear: others are told as many messages as ever.
+TEST(Receiving, T33_WhatAPeerLeftTakesNoRecordOfAnother) {
+  Harness h(with_messages(4));
+  h.accept();
+  h.request(join({send(0, row(4)), send(0, row(4)), send(0, row(4))}));
+  h.close(1);
+  h.events();
+  EXPECT_EQ(told_to(h, NodeId{5}, EndpointId{1}, 0x51, 0x301), 4u);
+  EXPECT_EQ(told_to(h, kPeerNode, EndpointId{30}, 0x71, 0x302), 1u);
+  EXPECT_EQ(told_to(h, kPeerNode, EndpointId{31}, 0x72, 0x303), 4u);
+}
+
+// With no other place left a new connection comes where the least was left.
+TEST(Receiving, T33_APlaceWithLittleLeftOverIsBetterThanNone) {
+  Settings s = with_messages(4);
+  s.connections = 2;
+  Harness h(s);
+  h.words.words.push_back(std::uint64_t{kOurPsn} << 32 | 0x301);
+  h.accept();
+  h.request(join({send(0, row(4)), send(0, row(4)), send(0, row(4))}));
+  const EndpointId first = h.origin.endpoint;
+  told_to(h, kPeerNode, EndpointId{30}, 0x71, 0x301);
+  h.deliver(h.packet(0, 3, 0, 0x301, kPeerPsn, kOurPsn, send(0, row(4))));
+  h.close(1, 0x301);
+  h.origin.endpoint = first;
+  h.close(1);
+  h.events();
+  EXPECT_EQ(told_to(h, NodeId{5}, EndpointId{1}, 0x51, 0x302), 3u);
+  EXPECT_EQ(told_to(h, NodeId{6}, EndpointId{1}, 0x61, 0x303), 1u);
+}
+
+/// Blocks of eager room that connection `id` of the harness's origin gets, SEND by SEND.
+std::uint32_t blocks_got(Harness& h, std::uint32_t id) {
+  const std::size_t before = h.operations.receiver().room().free_blocks();
+  for (std::uint32_t n = 0; n < 20; ++n) {
+    h.deliver(h.packet(0, 3, 0, id, kPeerPsn + n, kOurPsn, send(0, row(512))));
+  }
+  return static_cast<std::uint32_t>(before - h.operations.receiver().room().free_blocks());
+}
+
+TEST(Receiving, T34_NoNodeTakesAllTheRoomHoweverManyItsConnections) {
+  Limits l = base_limits();
+  l.eager_room = 16 * EagerRoom::kBlock;
+  Harness h(base_settings(), l);
+  std::uint32_t id = 0x301;
+  std::vector<std::uint32_t> got;
+  for (std::uint16_t e = 1; e <= 5; ++e, ++id) {
+    told_to(h, kPeerNode, EndpointId{e}, 0x70 + e, id);
+    got.push_back(blocks_got(h, id));
+  }
+  EXPECT_EQ(got, (std::vector<std::uint32_t>{8, 4, 0, 0, 0}));  // half, half of the rest: 3/4
+  told_to(h, NodeId{5}, EndpointId{1}, 0x51, id);
+  EXPECT_EQ(blocks_got(h, id), 2u);
+}
+
+TEST(Receiving, T34_TheRoomOfWhatAPeerLeftCountsForThePeer) {
+  Limits l = base_limits();
+  l.eager_room = 16 * EagerRoom::kBlock;
+  Settings s = base_settings();
+  s.connections = 1;  // the place is the same
+  for (const bool same : {false, true}) {
+    Harness h(s, l);
+    told_to(h, kPeerNode, EndpointId{1}, 0x71, 0x301);
+    EXPECT_EQ(blocks_got(h, 0x301), 8u);
+    h.close(1, 0x301);
+    h.events();
+    told_to(h, same ? kPeerNode : NodeId{5}, EndpointId{2}, 0x72, 0x302);
+    EXPECT_EQ(blocks_got(h, 0x302), 4u);  // half of what is left
+    h.close(1, 0x302);
+    h.events();
+    told_to(h, kPeerNode, EndpointId{3}, 0x73, 0x303);
+    EXPECT_EQ(blocks_got(h, 0x303), same ? 0u : 1u);  // its node has 12, or 8, of 16
+    Bytes to(512);
+    for (int i = 0; i < 14; ++i) post_receive(h, to);
+    EXPECT_EQ(h.operations.receiver().room().free_blocks(), 16u);  // the books balance
+  }
+}
+
 /// A share of one record for each connection; as many are lent.
 Limits scarce(const Settings& settings) {
   Limits limits = base_limits();

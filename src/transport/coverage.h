@@ -18,6 +18,8 @@ class CoverageMarks {
   std::uint64_t of(std::uint64_t begin, std::uint64_t end) const { return mark(end) - mark(begin); }
 
  private:
+  /// The mixing step of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
+  /// generators, OOPSLA 2014).
   std::uint64_t mark(std::uint64_t at) const {
     std::uint64_t z = key_ + at * 0x9E3779B97F4A7C15;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;

@@ -11,7 +11,13 @@
 
 namespace {
 
-using namespace mtl::topology;
+using mtl::topology::fabric_digest;
+using mtl::topology::find_cycle;
+using mtl::topology::generate;
+using mtl::topology::Graph;
+using mtl::topology::make_routes;
+using mtl::topology::node_digests;
+using mtl::topology::Wanted;
 
 void prove(benchmark::State& state, const Wanted& wanted) {
   for (auto _ : state) {

@@ -54,7 +54,7 @@ std::shared_ptr<const Graph> fabric(const Wanted& w) {
 
 std::shared_ptr<const Graph> sized(const std::string& topology, std::vector<std::uint32_t> size) {
   Wanted w = wanted(topology, 0);
-  if (size.size() > 4) w.bandwidth = 16 * 200 * kG;
+  if (size.size() > 4) w.bandwidth = kG * 16 * 200;
   w.size = std::move(size);
   return fabric(w);
 }
@@ -295,13 +295,13 @@ TEST(Reach, DiametersAndBisectionsAreThoseOfTheTextbook) {
   const std::uint64_t link = 200 * kG;  // a lane each, but where said
   const std::vector<Known> all{
       {"fc8", fabric(wanted("fc8", 8)), 1, 16 * link},
-      {"ring of 7, 4 lanes a link", fabric(wanted("ring", 7)), 3, 2 * 4 * link},
-      {"torus 4x4, 2 lanes a link", sized("torus", {4, 4}), 4, 8 * 2 * link},
-      {"mesh 4x4, 2 lanes a link", sized("mesh-nd", {4, 4}), 6, 4 * 2 * link},
-      {"tpu cube, 400G", fabric(wanted("tpu-v4-cube", 0)), 6, 2 * 16 * 400 * kG},
-      {"nvl72", fabric(wanted("nvl72", 0)), 2, 36 * 18 * 400 * kG},
-      {"clos, nothing oversubscribed", clos(16, 8, 2), 4, 8 * 8 * link},
-      {"fat-tree of 4 ports", clos(16, 4, 3), 6, 8 * 8 * link},
+      {"ring of 7, 4 lanes a link", fabric(wanted("ring", 7)), 3, link * 2 * 4},
+      {"torus 4x4, 2 lanes a link", sized("torus", {4, 4}), 4, link * 8 * 2},
+      {"mesh 4x4, 2 lanes a link", sized("mesh-nd", {4, 4}), 6, link * 4 * 2},
+      {"tpu cube, 400G", fabric(wanted("tpu-v4-cube", 0)), 6, kG * 2 * 16 * 400},
+      {"nvl72", fabric(wanted("nvl72", 0)), 2, kG * 36 * 18 * 400},
+      {"clos, nothing oversubscribed", clos(16, 8, 2), 4, link * 8 * 8},
+      {"fat-tree of 4 ports", clos(16, 4, 3), 6, link * 8 * 8},
       {"dragonfly", dragonfly(2, 9), 5, 0}};
   for (const Known& known : all) {
     const auto routes = make_routes(known.graph);
@@ -442,7 +442,7 @@ mtlink::topology::Topology random_fabric(std::mt19937_64& random) {
     }
   }
   for (std::uint32_t i = 1; i < nodes; ++i) out.join(i, below(i), 1, kG);
-  for (std::uint32_t more = below(2 * nodes); more > 0; --more) {
+  for (std::uint32_t more = below(std::size_t{2} * nodes); more > 0; --more) {
     const std::uint32_t a = below(nodes);
     out.join(a, (a + 1 + below(nodes - 1)) % nodes, 1, kG);
   }

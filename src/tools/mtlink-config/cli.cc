@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "conformance/printable.h"
+#include "control/file/write_whole.h"
 #include "tools/mtlink-config/fabric_file.h"
 #include "tools/mtlink-config/report.h"
 #include "tools/mtlink-config/scenario.h"
@@ -68,7 +69,7 @@ Result<void> give(const ConfigCall& call, const std::string& output, const std::
     call.out << text;
     return {};
   }
-  return write_whole(output, text);
+  return control::write_whole(output, text);
 }
 
 /// The fabric of the file with routes.

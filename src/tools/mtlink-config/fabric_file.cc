@@ -1,12 +1,6 @@
 #include "tools/mtlink-config/fabric_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "control/file/message_file.h"
 
@@ -46,38 +40,6 @@ Result<std::string> message_text(const google::protobuf::Message& message,
                   output.empty() ? "" : output + ": ", text.size(), text.size(),
                   control::kMaxMessageFile, text.size() - control::kMaxMessageFile,
                   format == control::FileFormat::kJson ? ", or .textproto" : "")};
-}
-
-Result<void> write_whole(const std::string& file, const std::string& text) {
-  std::error_code error;
-  // A link goes on leading to the file.
-  const std::filesystem::path real = std::filesystem::canonical(file, error);
-  const std::string to = error ? file : real.string();
-  const auto kind = std::filesystem::status(file, error).type();
-  // A device would be replaced by a file.
-  if (kind != std::filesystem::file_type::not_found &&
-      kind != std::filesystem::file_type::regular) {
-    return Error{fmt::format(
-        "{}: cannot be written: it is {}; name a file, or leave -o out for "
-        "standard output",
-        file, kind == std::filesystem::file_type::directory ? "a folder" : "no regular file")};
-  }
-  const std::string part = fmt::format("{}.part{}", to, getpid());
-  {
-    std::ofstream out(part, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.close();
-    if (!out) {
-      const std::string why = std::strerror(errno);
-      std::filesystem::remove(part, error);
-      return Error{fmt::format("{}: cannot be written: {}", file, why)};
-    }
-  }
-  std::filesystem::rename(part, to, error);
-  if (!error) return {};
-  const std::string why = error.message();
-  std::filesystem::remove(part, error);
-  return Error{fmt::format("{}: cannot be written: {}", file, why)};
 }
 
 }  // namespace mtl::tools

@@ -23,7 +23,4 @@ Result<FabricFile> read_fabric(const std::string& file);
 Result<std::string> message_text(const google::protobuf::Message& message,
                                  const std::string& output);
 
-/// Writes the file whole or not at all: beside it first, then in its place.
-Result<void> write_whole(const std::string& file, const std::string& text);
-
 }  // namespace mtl::tools

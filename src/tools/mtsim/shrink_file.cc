@@ -5,11 +5,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "control/file/write_whole.h"
 #include "sim/shrink.h"
 #include "tools/mtsim/scenario_file.h"
 
@@ -34,40 +34,16 @@ Outcome run(Schedule schedule, const sim::ScenarioOptions& options) {
           result.summary.events};
 }
 
-Error unwritable(const std::filesystem::path& file, std::string_view why) {
-  return Error{
-      fmt::format("{}: cannot be written: {}; name a file in a folder that is there and writable",
-                  file.string(), why)};
-}
-
-/// All of it, or what was there before.
-Result<void> write_whole(const std::filesystem::path& file, const std::string& text) {
-  const std::filesystem::path part = file.string() + ".part";
-  errno = 0;
-  std::ofstream out(part, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (!out) {
-    error = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
-  } else {
-    std::filesystem::rename(part, file, error);
-  }
-  if (!error) return {};
-  std::error_code ignored;
-  std::filesystem::remove(part, ignored);
-  return unwritable(file, error.message());
-}
-
 }  // namespace
 
 Result<void> check_output(const std::filesystem::path& file) {
   std::error_code ignored;
   const bool there = std::filesystem::exists(file, ignored);
-  if (std::filesystem::is_directory(file, ignored)) return unwritable(file, "it is a folder");
+  if (std::filesystem::is_directory(file, ignored))
+    return control::unwritable(file, "it is a folder");
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (::access((there ? file : folder).c_str(), W_OK) == 0) return {};
-  return unwritable(file, std::strerror(errno));
+  return control::unwritable(file, std::strerror(errno));
 }
 
 Result<ShrunkFile> shrink_to_file(Schedule schedule, const std::filesystem::path& file,
@@ -107,7 +83,7 @@ Result<ShrunkFile> shrink_to_file(Schedule schedule, const std::filesystem::path
         "mtsim, use --seeds and --log meanwhile",
         file.string(), back ? "it runs otherwise" : std::string_view(back.error().message))};
   }
-  if (auto written = write_whole(file, text); !written) return written.error();
+  if (auto written = control::write_whole(file, text); !written) return written.error();
   return ShrunkFile{std::move(*back), shrunk.runs, shrunk.done};
 }
 

@@ -91,8 +91,8 @@ Result<void> write_whole(const fs::path& file, std::string_view text) {
   }
   const int lost = sync_folder(real->has_parent_path() ? real->parent_path() : ".");
   if (lost == 0) return {};
-  return Error{file.string() + ": is written, but may be lost if the machine fails: its folder: " +
-               reason(lost)};
+  return Error{file.string() +
+               ": is written, but may be lost if the machine fails: its folder: " + reason(lost)};
 }
 
 }  // namespace mtl::control

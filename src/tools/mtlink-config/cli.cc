@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "conformance/printable.h"
 #include "control/file/write_whole.h"
 #include "tools/mtlink-config/fabric_file.h"
 #include "tools/mtlink-config/report.h"
 #include "tools/mtlink-config/scenario.h"
+#include "tools/printable.h"
 #include "topology/draw.h"
 #include "topology/shapes.h"
 
@@ -262,7 +262,7 @@ int run_config(const ConfigCall& call) {
   const auto status = line.command();
   if (status) return *status;
   // Names out of files stand in it, whoever wrote them.
-  fmt::print(call.err, "mtlink-config: {}\n", conformance::printable(status.error().message, "\n"));
+  fmt::print(call.err, "mtlink-config: {}\n", printable(status.error().message, "\n"));
   return kFailed;
 }
 

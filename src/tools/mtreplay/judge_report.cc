@@ -11,7 +11,7 @@
 
 #include "base/mac_text.h"
 #include "conformance/describe.h"
-#include "conformance/printable.h"
+#include "tools/printable.h"
 
 namespace mtl::tools {
 namespace {
@@ -72,7 +72,7 @@ std::string tags_text(std::uint32_t tags) {
 
 std::string interface_text(const JudgeReport& report, std::uint32_t index) {
   const std::string& name = report.interfaces[index].name;
-  return name.empty() ? fmt::format("{}", index) : conformance::printable(name);
+  return name.empty() ? fmt::format("{}", index) : printable(name);
 }
 
 std::string who(const SideSummary& side) {

@@ -11,7 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "conformance/printable.h"
 #include "conformance/trace_writer.h"
 #include "tools/interrupt.h"
 #include "tools/mtreplay/live_session.h"
@@ -19,13 +18,13 @@
 #include "tools/mtreplay/packet_port.h"
 #include "tools/mtreplay/report.h"
 #include "tools/mtreplay/stimulus_command.h"
+#include "tools/printable.h"
 
 namespace mtl::tools {
 namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
-using conformance::printable;
 using conformance::Trace;
 
 using Interfaces = std::map<std::size_t, std::string>;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 
-#include "conformance/printable.h"
 #include "conformance/trace_writer.h"
 #include "tools/mtreplay/run_delay.h"
+#include "tools/printable.h"
 
 namespace mtl::tools {
 namespace {
@@ -35,7 +35,7 @@ Result<json::object> ask_ok(StimulusCommand& command, const json::object& line) 
   const std::string reason =
       why != nullptr && why->is_string() ? std::string(why->get_string()) : "it does not say why";
   return Error{fmt::format("--stimulus-cmd cannot {}: {}", std::string(line.at("do").as_string()),
-                           conformance::printable(reason))};
+                           printable(reason))};
 }
 
 void take(const conformance::Told& told, const conformance::Trace& trace,

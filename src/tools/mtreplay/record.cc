@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "conformance/printable.h"
 #include "conformance/record.h"
 #include "conformance/trace_writer.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/run.h"
+#include "tools/printable.h"
 #include "tools/standard_streams.h"
 
 namespace mtl::tools {
@@ -40,14 +40,14 @@ Result<Trace> make(const RecordOptions& options) {
 
 int record_trace(const RecordOptions& options, std::ostream& out, std::ostream& err) {
   const auto complain = [&](const std::string& what) {
-    err << fmt::format("mtreplay: {}\n", conformance::printable(what));
+    err << fmt::format("mtreplay: {}\n", printable(what));
     return kUnusable;
   };
   const auto trace = make(options);
   if (!trace) return complain(trace.error().message);
   const std::size_t deliveries = trace->digest ? trace->digest->count : trace->deliveries.size();
   out << fmt::format("{}: {} frames, {} stimuli, {} deliveries until {}\n",
-                     conformance::printable(json_of(options.output).string()), trace->frames.size(),
+                     printable(json_of(options.output).string()), trace->frames.size(),
                      trace->stimuli.size(), deliveries, conformance::time_text(trace->end));
   if (const auto fault = end_output(out)) return complain(*fault);
   return kConforms;

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "conformance/printable.h"
 #include "tools/mtreplay/output.h"
+#include "tools/printable.h"
 #include "tools/standard_streams.h"
 
 namespace mtl::tools {
@@ -25,7 +25,7 @@ std::size_t count(const std::vector<TraceResult>& results, int status) {
 
 /// Of names of files and of what stands in traces.
 std::string lines(std::string_view text) {
-  return conformance::printable(text, "\n\t");
+  return printable(text, "\n\t");
 }
 
 /// Text of XML, in an attribute or not.
@@ -118,7 +118,7 @@ std::string yaml(std::string_view message) {
 
 /// '#' begins a directive in TAP.
 std::string tap_name(std::string_view name) {
-  std::string out = conformance::printable(name);
+  std::string out = printable(name);
   std::replace(out.begin(), out.end(), '#', '_');
   return out;
 }
@@ -130,11 +130,10 @@ std::string tap(const std::vector<TraceResult>& results) {
     const bool skipped = result.status == kNotRun;
     const bool ok = result.status == kConforms || skipped;
     out += fmt::format("{} {} - {}", ok ? "ok" : "not ok", i + 1, tap_name(result.name));
-    out += skipped ? fmt::format(" # SKIP {}\n", conformance::printable(first_line(result.message)))
-                   : "\n";
+    out += skipped ? fmt::format(" # SKIP {}\n", printable(first_line(result.message))) : "\n";
     if (!ok)
       out += yaml(lines(title(result) + result.message.substr(first_line(result.message).size())));
-    if (result.live) out += fmt::format("# {}\n", conformance::printable(live_text(*result.live)));
+    if (result.live) out += fmt::format("# {}\n", printable(live_text(*result.live)));
   }
   return out;
 }
@@ -243,7 +242,6 @@ std::string to_json(const std::vector<TraceResult>& results) {
 }  // namespace
 
 std::string result_text(const TraceResult& result) {
-  using conformance::printable;
   const std::string live = result.live ? fmt::format("        {}\n", live_text(*result.live)) : "";
   const bool in_part = result.live && !result.live->not_compared.empty();
   switch (result.status) {

@@ -11,17 +11,16 @@
 #include <thread>
 
 #include "conformance/pcap_file.h"
-#include "conformance/printable.h"
 #include "conformance/trace.h"
 #include "tools/mtreplay/output.h"
 #include "tools/mtreplay/report.h"
+#include "tools/printable.h"
 #include "tools/standard_streams.h"
 
 namespace mtl::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using conformance::printable;
 using conformance::Trace;
 
 fs::path resolved(const fs::path& path) {

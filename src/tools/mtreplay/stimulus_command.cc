@@ -17,8 +17,8 @@
 #include <cstring>
 #include <thread>
 
-#include "conformance/printable.h"
 #include "tools/mtreplay/packet_port.h"
+#include "tools/printable.h"
 
 namespace mtl::tools {
 namespace {
@@ -98,8 +98,7 @@ Result<json::object> StimulusCommand::ask(const json::object& line) {
   json::error_code error;
   json::value value = json::parse(*answer, error);
   if (error || !value.is_object()) {
-    return fault(
-        fmt::format("answered no JSON object: {}", conformance::printable(answer->substr(0, 200))));
+    return fault(fmt::format("answered no JSON object: {}", printable(answer->substr(0, 200))));
   }
   return std::move(value.get_object());
 }
@@ -121,8 +120,7 @@ Result<void> StimulusCommand::send_line(const std::string& text) {
   const ssize_t more = ::recv(channel_.get(), piece.data(), piece.size(), MSG_DONTWAIT);
   if (more > 0) unread_.append(piece.data(), static_cast<std::size_t>(more));
   if (!unread_.empty()) {
-    return fault(fmt::format("answered more than one line: {}",
-                             conformance::printable(unread_.substr(0, 200))));
+    return fault(fmt::format("answered more than one line: {}", printable(unread_.substr(0, 200))));
   }
   const Time end = steady_now() + patience_;
   for (std::size_t sent = 0; sent < text.size();) {

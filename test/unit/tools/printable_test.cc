@@ -1,10 +1,10 @@
-// Text of whoever wrote a capture does nothing to a terminal, and is UTF-8.
+// Text of whoever wrote a file does nothing to a terminal, and is UTF-8.
 
-#include "conformance/printable.h"
+#include "tools/printable.h"
 
 #include <gtest/gtest.h>
 
-namespace mtl::conformance {
+namespace mtl::tools {
 namespace {
 
 TEST(Printable, WhatIsShownStays) {
@@ -36,4 +36,4 @@ TEST(Printable, WhatIsNoUtf8) {
 }
 
 }  // namespace
-}  // namespace mtl::conformance
+}  // namespace mtl::tools

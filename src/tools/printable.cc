@@ -1,11 +1,11 @@
-#include "conformance/printable.h"
+#include "tools/printable.h"
 
 #include <fmt/format.h>
 
 #include <boost/locale/utf.hpp>
 #include <iterator>
 
-namespace mtl::conformance {
+namespace mtl::tools {
 namespace {
 
 namespace utf = boost::locale::utf;
@@ -41,4 +41,4 @@ std::string printable(std::string_view text, std::string_view kept) {
   return out;
 }
 
-}  // namespace mtl::conformance
+}  // namespace mtl::tools

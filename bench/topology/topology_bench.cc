@@ -28,7 +28,7 @@ void prove(benchmark::State& state, const Wanted& wanted) {
     const auto routes = make_routes(graph);
     if (!routes) return state.SkipWithError(routes.error().message.c_str());
     if (find_cycle(routes->tables())) return state.SkipWithError("a cycle");
-    benchmark::DoNotOptimize(fabric_digest(node_digests(*routes)));
+    benchmark::DoNotOptimize(*fabric_digest(*node_digests(*routes)));
     state.counters["endpoints"] = static_cast<double>(graph->endpoints().size());
     state.counters["nodes"] = static_cast<double>(graph->nodes());
     state.counters["table_MiB"] = static_cast<double>(routes->tables().bytes()) / (1 << 20);

@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <string_view>
 
 namespace mtl::topology {
 
 namespace {
 
+/// What a digest is made of.
 class Sha256 {
  public:
-  explicit Sha256(std::string_view about) {
-    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
-    EVP_DigestUpdate(context_.get(), about.data(), about.size());
-  }
+  explicit Sha256(std::string_view about) { add(std::as_bytes(std::span(about))); }
   void u8(std::size_t value) { bytes_.push_back(static_cast<std::byte>(value & 0xFF)); }
   void u16(std::size_t value) {
     u8(value >> 8);
@@ -25,18 +22,20 @@ class Sha256 {
   void add(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
-  Digest end() {
+  Result<Digest> end() const {
     Digest out;
-    EVP_DigestUpdate(context_.get(), bytes_.data(), bytes_.size());
-    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(out.data()), nullptr);
-    return out;
+    unsigned int length = 0;
+    if (EVP_Digest(bytes_.data(), bytes_.size(), reinterpret_cast<unsigned char*>(out.data()),
+                   &length, EVP_sha256(), nullptr) == 1 &&
+        length == out.size()) {
+      return out;
+    }
+    return Error{
+        "libcrypto makes no SHA-256, so the routes have no digest; look into the configuration of "
+        "OpenSSL, or free memory"};
   }
 
  private:
-  struct Free {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context_{EVP_MD_CTX_new()};
   std::vector<std::byte> bytes_;
 };
 
@@ -64,7 +63,7 @@ class Groups {
     return place->second;
   }
   void add(std::size_t group, NodeId dst) { groups_[group].dsts.push_back(dst.value()); }
-  Digest digest(NodeId node) {
+  Result<Digest> digest(NodeId node) {
     std::erase_if(groups_, [](const Group& group) { return group.dsts.empty(); });
     for (Group& group : groups_) {
       if (!std::is_sorted(group.dsts.begin(), group.dsts.end())) {
@@ -107,7 +106,7 @@ class Groups {
 };
 
 /// node_digest() of Routes::of(node), without listing tiers again for each destination of a column.
-Digest digest_of(const Routes& routes, std::size_t node) {
+Result<Digest> digest_of(const Routes& routes, std::size_t node) {
   constexpr std::size_t kNew = static_cast<std::size_t>(-1);
   const Graph& graph = routes.graph();
   std::vector<bool> own(graph.nodes());  // routed to otherwise than their columns
@@ -132,13 +131,13 @@ Digest digest_of(const Routes& routes, std::size_t node) {
 
 }  // namespace
 
-Digest node_digest(NodeId node, std::span<const network::Route> routes) {
+Result<Digest> node_digest(NodeId node, std::span<const network::Route> routes) {
   Groups groups;
   for (const network::Route& route : routes) groups.add(groups.group(route.tiers), route.dst);
   return groups.digest(node);
 }
 
-Digest fabric_digest(std::span<const std::pair<NodeId, Digest>> nodes) {
+Result<Digest> fabric_digest(std::span<const std::pair<NodeId, Digest>> nodes) {
   std::vector<std::pair<NodeId, Digest>> sorted(nodes.begin(), nodes.end());
   std::sort(sorted.begin(), sorted.end());
   Sha256 sha("mtlink fabric 1");
@@ -149,11 +148,12 @@ Digest fabric_digest(std::span<const std::pair<NodeId, Digest>> nodes) {
   return sha.end();
 }
 
-std::vector<std::pair<NodeId, Digest>> node_digests(const Routes& routes) {
+Result<std::vector<std::pair<NodeId, Digest>>> node_digests(const Routes& routes) {
   std::vector<std::pair<NodeId, Digest>> out;
   for (std::size_t n = 0; n < routes.graph().nodes(); ++n) {
-    const NodeId id = routes.graph().node(n).id;
-    out.emplace_back(id, digest_of(routes, n));
+    const auto digest = digest_of(routes, n);
+    if (!digest) return digest.error();
+    out.emplace_back(routes.graph().node(n).id, *digest);
   }
   std::sort(out.begin(), out.end());
   return out;

@@ -66,6 +66,24 @@ void report_survey(const Routes& routes, std::size_t most, std::ostream& out) {
   for (const std::string& link : survey.examples) fmt::print(out, "  new tables for: {}\n", link);
 }
 
+bool report_stamp(const Routes& routes, bool each, std::ostream& out) {
+  const Graph& graph = routes.graph();
+  const auto digests = topology::node_digests(routes);
+  const Result<topology::Digest> stamp =
+      digests ? topology::fabric_digest(*digests) : digests.error();
+  if (!stamp) {
+    fmt::print(out, "stamp: {}\nrefused\n", stamp.error().message);
+    return false;
+  }
+  fmt::print(out, "stamp: {}\n", topology::hex(*stamp));
+  if (!each) return true;
+  for (const auto& [id, digest] : *digests) {
+    fmt::print(out, "digest of node {} ({}): {}\n", id.value(), graph.node(graph.find(id)).name,
+               topology::hex(digest));
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string describe_cycle(const Routes& routes, const topology::Cycle& cycle) {
@@ -121,13 +139,7 @@ bool report_check(const Routes& routes, const CheckOptions& options, std::ostrea
              topology::rate_text(topology::bisection(graph)));
   if (options.load) report_load(routes, options.seed, out);
   if (options.failures != 0) report_survey(routes, options.failures, out);
-  const auto digests = topology::node_digests(routes);
-  fmt::print(out, "stamp: {}\n", topology::hex(topology::fabric_digest(digests)));
-  for (std::size_t i = 0; options.digests && i < digests.size(); ++i) {
-    fmt::print(out, "digest of node {} ({}): {}\n", digests[i].first.value(),
-               graph.node(graph.find(digests[i].first)).name, topology::hex(digests[i].second));
-  }
-  return true;
+  return report_stamp(routes, options.digests, out);
 }
 
 void report_tables(const Routes& routes, std::size_t node, std::ostream& out) {

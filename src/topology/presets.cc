@@ -234,20 +234,21 @@ constexpr Preset kPresets[] = {
 };
 
 /// A preset's numbers are its own.
-std::optional<std::string> other_numbers(const Wanted& wanted, const pb::Topology& made) {
+std::optional<std::string> other_numbers(const Wanted& wanted, std::string given,
+                                         const pb::Topology& made) {
   const auto gpus = std::count_if(made.nodes().begin(), made.nodes().end(),
                                   [](const pb::Node& n) { return n.role() == pb::Node::ENDPOINT; });
   if (wanted.gpu_count && *wanted.gpu_count != static_cast<std::uint32_t>(gpus)) {
     return fmt::format("--gpu-count is {}, but {} has {} accelerators; leave it out",
                        *wanted.gpu_count, made.name(), gpus);
   }
-  if (wanted.bandwidth || wanted.lane || wanted.radix || wanted.levels || wanted.oversubscription ||
-      wanted.planes || wanted.rails || !wanted.size.empty() || wanted.groups || wanted.routers ||
-      wanted.hosts || wanted.global) {
+  if (wanted.lane) given = "--lane" + (given.empty() ? "" : ", " + given);
+  if (wanted.bandwidth) given = "--bandwidth" + (given.empty() ? "" : ", " + given);
+  if (!given.empty()) {
     return fmt::format(
-        "{} is a preset, whose bandwidth and shape are as published; leave these "
-        "options out, or take the family {}",
-        made.name(), made.origin().family());
+        "{} is a preset, whose bandwidth and shape are as published; leave {} out, or take the "
+        "family {}",
+        made.name(), given, made.origin().family());
   }
   return std::nullopt;
 }
@@ -260,12 +261,14 @@ std::vector<Choice> presets() {
   return out;
 }
 
-std::optional<Result<pb::Topology>> make_preset(const std::string& name, const Wanted& wanted) {
+std::optional<Result<pb::Topology>> make_preset(const std::string& name, const Wanted& wanted,
+                                                const std::string& numbers) {
   for (const Preset& preset : kPresets) {
     if (name != preset.name) continue;
     FabricBuilder out;
     preset.make(out);
-    if (auto why = other_numbers(wanted, out.topology())) return Result<pb::Topology>(Error{*why});
+    if (auto why = other_numbers(wanted, numbers, out.topology()))
+      return Result<pb::Topology>(Error{*why});
     if (!wanted.name.empty()) out.topology().set_name(wanted.name);
     for (pb::Link& link : *out.topology().mutable_links()) {
       link.set_delay_ns(wanted.delay_ns);

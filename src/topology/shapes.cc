@@ -518,6 +518,11 @@ struct DragonflySize {
 };
 
 Result<DragonflySize> dragonfly_size(const Wanted& wanted) {
+  for (const auto& [option, given] :
+       {std::pair("--hosts", wanted.hosts), std::pair("--routers", wanted.routers),
+        std::pair("--global", wanted.global), std::pair("--groups", wanted.groups)}) {
+    if (given == 0U) return Error{fmt::format("{} is 0; it must be 1 or more", option)};
+  }
   DragonflySize s{wanted.hosts.value_or(0), wanted.routers.value_or(0), wanted.global.value_or(0),
                   wanted.groups.value_or(0)};
   if (wanted.radix && (s.hosts | s.routers | s.global) == 0) {
@@ -543,6 +548,13 @@ Result<DragonflySize> dragonfly_size(const Wanted& wanted) {
     return Error{
         "a dragonfly needs --radix, or --hosts (accelerators at a router) with, if not "
         "twice and once that, --routers of a group and --global links of a router"};
+  }
+  if (wanted.radix && ports > *wanted.radix) {
+    return Error{
+        fmt::format("--radix is {}, but a router has {} accelerators + {} in the group + {} global "
+                    "= {} ports: {} - {} = {} too many; take a larger radix, or leave it out",
+                    *wanted.radix, s.hosts, s.routers - 1, s.global, ports, ports, *wanted.radix,
+                    ports - *wanted.radix)};
   }
   const std::uint64_t most = std::uint64_t{s.routers} * s.global + 1;
   const std::uint64_t in_group = std::uint64_t{s.hosts} * s.routers;
@@ -624,26 +636,80 @@ Result<pb::Topology> dragonfly(const Wanted& wanted, const std::string& family) 
   return std::move(out.topology());
 }
 
+/// Numbers of Wanted that not every shape uses, a bit each.
+enum Option : std::uint32_t {
+  kRadix = 1U << 0,
+  kLevels = 1U << 1,
+  kOversubscription = 1U << 2,
+  kPlanes = 1U << 3,
+  kRails = 1U << 4,
+  kSize = 1U << 5,
+  kGroups = 1U << 6,
+  kRouters = 1U << 7,
+  kHosts = 1U << 8,
+  kGlobal = 1U << 9,
+};
+
 struct Family {
   const char* name;
   const char* about;
+  std::uint32_t uses;  ///< Options
   Result<pb::Topology> (*make)(const Wanted&, const std::string&);
 };
 
+constexpr std::uint32_t kOfClos = kRadix | kLevels | kOversubscription;
+
 constexpr Family kFamilies[] = {
-    {"fc8", "eight accelerators, each joined to each", mesh},
-    {"mesh", "accelerators, each joined to each", mesh},
-    {"ring", "accelerators in a ring", ring},
-    {"double-ring", "the same with two links to each neighbour", ring},
-    {"tree", "switches with one link up", tree},
-    {"flat", "every accelerator on the switch of every plane", flat},
-    {"clos", "leaves and spines (--levels 2, or 3 with pods)", clos},
-    {"fat-tree", "leaves, middle and top switches (--levels 3, or 2)", clos},
-    {"torus", "accelerators in closed rows along each dimension (--size)", torus},
-    {"mesh-nd", "accelerators in open rows along each dimension (--size)", torus},
-    {"dragonfly", "groups of routers, each group with links to each", dragonfly},
-    {"rail", "accelerator k of every host on a leaf of rail k, spines above", rail},
+    {"fc8", "eight accelerators, each joined to each", 0, mesh},
+    {"mesh", "accelerators, each joined to each", 0, mesh},
+    {"ring", "accelerators in a ring", 0, ring},
+    {"double-ring", "the same with two links to each neighbour", 0, ring},
+    {"tree", "switches with one link up", kRadix, tree},
+    {"flat", "every accelerator on the switch of every plane", kRadix | kPlanes, flat},
+    {"clos", "leaves and spines (--levels 2, or 3 with pods)", kOfClos, clos},
+    {"fat-tree", "leaves, middle and top switches (--levels 3, or 2)", kOfClos, clos},
+    {"torus", "accelerators in closed rows along each dimension (--size)", kSize, torus},
+    {"mesh-nd", "accelerators in open rows along each dimension (--size)", kSize, torus},
+    {"dragonfly", "groups of routers, each group with links to each",
+     kRadix | kHosts | kRouters | kGlobal | kGroups, dragonfly},
+    {"rail", "accelerator k of every host on a leaf of rail k, spines above", kRadix | kRails,
+     rail},
 };
+
+/// The options that are given, as a user writes them, of those in `which`, or all of these.
+std::string options(const Wanted& w, std::uint32_t which, bool only_given) {
+  const struct {
+    const char* name;
+    Option bit;
+    bool given;
+  } all[] = {{"--radix", kRadix, w.radix.has_value()},
+             {"--levels", kLevels, w.levels.has_value()},
+             {"--oversubscription", kOversubscription, w.oversubscription.has_value()},
+             {"--planes", kPlanes, w.planes.has_value()},
+             {"--rails", kRails, w.rails.has_value()},
+             {"--size", kSize, !w.size.empty()},
+             {"--hosts", kHosts, w.hosts.has_value()},
+             {"--routers", kRouters, w.routers.has_value()},
+             {"--global", kGlobal, w.global.has_value()},
+             {"--groups", kGroups, w.groups.has_value()}};
+  std::string list;
+  for (const auto& option : all) {
+    if ((option.bit & which) == 0 || (only_given && !option.given)) continue;
+    list += (list.empty() ? "" : ", ") + std::string(option.name);
+  }
+  return list;
+}
+
+/// What is given is used, or refused.
+Result<void> uses_all(const Wanted& wanted, const Family& family) {
+  const std::string unused = options(wanted, ~family.uses, true);
+  if (unused.empty()) return {};
+  const std::string own = options(wanted, family.uses, false);
+  return Error{
+      fmt::format("{} has no use for {}: it takes {}{}--gpu-count, --bandwidth, --lane, "
+                  "--delay-ns, --mtu and --name; leave out what it does not take",
+                  family.name, unused, own, own.empty() ? "" : ", ")};
+}
 
 }  // namespace
 
@@ -663,6 +729,7 @@ Result<pb::Topology> generate(const Wanted& wanted) {
       list += (list.empty() ? "" : ", ") + std::string(family.name);
       continue;
     }
+    if (auto ok = uses_all(wanted, family); !ok) return ok.error();
     auto made = family.make(wanted, lower);
     if (!made) return made;
     for (pb::Link& link : *made->mutable_links()) {
@@ -671,7 +738,8 @@ Result<pb::Topology> generate(const Wanted& wanted) {
     }
     return made;
   }
-  if (auto preset = make_preset(lower, wanted)) return std::move(*preset);
+  if (auto preset = make_preset(lower, wanted, options(wanted, ~0U, true)))
+    return std::move(*preset);
   for (const Choice& choice : presets()) list += ", " + choice.name;
   return Error{
       fmt::format("there is no topology \"{}\"; it must be one of: {}", wanted.topology, list)};

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "topology/graph.h"
 
@@ -179,6 +181,78 @@ TEST(Generate, RefusesWhatDoesNotAddUp) {
       std::string::npos);
   EXPECT_NE(refusal(wanted("ring")).find("--gpu-count is missing"), std::string::npos);
   EXPECT_NE(refusal(wanted("ring", 70'000)).find("node ids end at 65534"), std::string::npos);
+}
+
+TEST(Generate, RefusesWhatAShapeHasNoUseFor) {
+  Wanted w = wanted("ring", 8);
+  w.radix = 3;
+  w.size = {4, 4};
+  EXPECT_EQ(refusal(w),
+            "ring has no use for --radix, --size: it takes --gpu-count, --bandwidth, --lane, "
+            "--delay-ns, --mtu and --name; leave out what it does not take");
+  w = wanted("flat", 8);
+  w.rails = 8;
+  EXPECT_EQ(refusal(w),
+            "flat has no use for --rails: it takes --radix, --planes, --gpu-count, --bandwidth, "
+            "--lane, --delay-ns, --mtu and --name; leave out what it does not take");
+  // Each option with every shape that has no use for it.
+  const std::map<std::string, std::set<std::string>> uses{
+      {"fc8", {}},
+      {"mesh", {}},
+      {"ring", {}},
+      {"double-ring", {}},
+      {"tree", {"--radix"}},
+      {"flat", {"--radix", "--planes"}},
+      {"clos", {"--radix", "--levels", "--oversubscription"}},
+      {"fat-tree", {"--radix", "--levels", "--oversubscription"}},
+      {"torus", {"--size"}},
+      {"mesh-nd", {"--size"}},
+      {"dragonfly", {"--radix", "--hosts", "--routers", "--global", "--groups"}},
+      {"rail", {"--radix", "--rails"}}};
+  ASSERT_EQ(uses.size(), families().size());
+  const std::map<std::string, std::function<void(Wanted&)>> give{
+      {"--radix", [](Wanted& x) { x.radix = 8; }},
+      {"--levels", [](Wanted& x) { x.levels = 2; }},
+      {"--oversubscription", [](Wanted& x) { x.oversubscription = 1; }},
+      {"--planes", [](Wanted& x) { x.planes = 1; }},
+      {"--rails", [](Wanted& x) { x.rails = 8; }},
+      {"--size",
+       [](Wanted& x) {
+         x.size = {2, 4};
+       }},
+      {"--hosts", [](Wanted& x) { x.hosts = 1; }},
+      {"--routers", [](Wanted& x) { x.routers = 2; }},
+      {"--global", [](Wanted& x) { x.global = 1; }},
+      {"--groups", [](Wanted& x) { x.groups = 2; }}};
+  for (const auto& [family, own] : uses) {
+    for (const auto& [option, set] : give) {
+      Wanted one = wanted(family, 8);
+      set(one);
+      const bool refused = refusal(one).find(" has no use for " + option) != std::string::npos;
+      EXPECT_NE(refused, own.contains(option)) << family << " " << option << ": " << refusal(one);
+    }
+  }
+  w = wanted("nvl72");
+  w.lane = kG;
+  w.planes = 9;
+  EXPECT_NE(refusal(w).find("nvl72 is a preset, whose bandwidth and shape are as published; leave "
+                            "--lane, --planes out, or take the family flat"),
+            std::string::npos)
+      << refusal(w);
+}
+
+TEST(Generate, RefusesNumbersOfADragonflyThatGainsay) {
+  Wanted w = wanted("dragonfly");
+  w.hosts = 2;
+  w.radix = 6;  // 2 + 3 + 2
+  EXPECT_NE(refusal(w).find("--radix is 6, but a router has 2 accelerators + 3 in the group + 2 "
+                            "global = 7 ports: 7 - 6 = 1 too many"),
+            std::string::npos)
+      << refusal(w);
+  w.radix = 7;
+  EXPECT_EQ(refusal(w), "made");
+  w.groups = 0;
+  EXPECT_NE(refusal(w).find("--groups is 0; it must be 1 or more"), std::string::npos);
 }
 
 TEST(Generate, RefusesCountsThatNothingHolds) {

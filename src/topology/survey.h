@@ -8,21 +8,6 @@
 
 namespace mtl::topology {
 
-/// What packets meet in a fabric all of whose links are up.
-struct Reach {
-  std::uint32_t diameter = 0;  ///< links between endpoints, by the first tiers' shortest way
-  double mean = 0;             ///< the same, over all pairs
-  double fewest_ways = 0;      ///< different ways by the first tiers, over all pairs of endpoints
-  double most_ways = 0;
-  std::uint32_t longest = 0;  ///< links of the longest way that any tiers allow
-  std::uint64_t lost = 0;     ///< pairs (router, destination) from which a packet may not arrive
-  std::string example;        ///< one of them
-  /// What N6 asks for: twice the longest way, at least 16; above 255: no hop limit does.
-  std::uint32_t hop_limit() const;
-};
-/// The tables must be free of deadlock (find_cycle), else ways have no longest.
-Reach measure_reach(const Routes& routes);
-
 /// What the tables do about single failures, before anybody computes new ones.
 struct Survey {
   struct Count {

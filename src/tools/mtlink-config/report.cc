@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "topology/load.h"
+#include "topology/reach.h"
 #include "topology/stamp.h"
 #include "topology/survey.h"
 

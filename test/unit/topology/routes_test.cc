@@ -15,6 +15,7 @@
 #include "topology/fabric_builder.h"
 #include "topology/generate.h"
 #include "topology/load.h"
+#include "topology/reach.h"
 #include "topology/shapes.h"
 #include "topology/stamp.h"
 #include "topology/survey.h"
@@ -348,6 +349,180 @@ TEST(Reach, CountsWays) {
   EXPECT_EQ(dgx.most_ways, 82);
 }
 
+/// Ways of packets for one destination by the first tiers, over the routes as nodes have them.
+struct Ways {
+  double mean = 0;  ///< links
+  std::uint32_t most = 0;
+  double count = 0;
+};
+class FirstTierWays {
+ public:
+  FirstTierWays(const Routes& routes, std::size_t dst) : routes_(routes), dst_(dst) {}
+  Ways from(std::size_t at) {
+    if (at == dst_) return {0, 0, 1};
+    const auto [known, fresh] = known_.emplace(at, Ways{});
+    if (!fresh) return known->second;
+    const Graph& graph = routes_.graph();
+    Ways ways;
+    std::set<PortId> ports;
+    const Tier tier = routes_.route(at, dst_).tiers.front();
+    for (const auto& hop : tier) {
+      for (const auto& out : graph.outs(at)) {
+        if (out.port != hop.port) continue;
+        const Ways on = from(out.to);
+        ways.mean += (1 + on.mean) / static_cast<double>(tier.size());
+        ways.most = std::max(ways.most, 1 + on.most);
+        if (ports.insert(hop.port).second) ways.count += on.count;
+      }
+    }
+    return known_[at] = ways;
+  }
+
+ private:
+  const Routes& routes_;
+  std::size_t dst_;
+  std::map<std::size_t, Ways> known_;
+};
+
+/// Reach by walking from every endpoint to every other.
+Reach walked(const Routes& routes) {
+  Reach reach;
+  double pairs = 0;
+  reach.fewest_ways = 1e300;
+  for (const std::uint32_t dst : routes.graph().endpoints()) {
+    FirstTierWays to(routes, dst);
+    for (const std::uint32_t src : routes.graph().endpoints()) {
+      if (src == dst) continue;
+      const Ways ways = to.from(src);
+      reach.diameter = std::max(reach.diameter, ways.most);
+      reach.mean += ways.mean;
+      reach.fewest_ways = std::min(reach.fewest_ways, ways.count);
+      reach.most_ways = std::max(reach.most_ways, ways.count);
+      ++pairs;
+    }
+  }
+  reach.mean /= pairs;
+  return reach;
+}
+
+void expect_walked(const std::string& what, const Routes& routes) {
+  const Reach reach = measure_reach(routes);
+  const Reach by_hand = walked(routes);
+  EXPECT_EQ(reach.diameter, by_hand.diameter) << what;
+  EXPECT_NEAR(reach.mean, by_hand.mean, 1e-9) << what;
+  EXPECT_EQ(reach.fewest_ways, by_hand.fewest_ways) << what;
+  EXPECT_EQ(reach.most_ways, by_hand.most_ways) << what;
+}
+
+/// Groups A, B and C of two routers with an endpoint each; a1 - b1, a0 - c0 and c0 - b0 join them.
+mtlink::topology::Topology dragonfly_with_a_shortcut() {
+  FabricBuilder out;
+  out.topology().set_name("shortcut");
+  std::vector<FabricBuilder::Node> routers;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    routers.push_back(out.switch_node("r" + std::to_string(i), 1));
+    out.place(routers.back(), {i / 2, i % 2});
+    out.join(out.endpoint("e" + std::to_string(i)), routers.back(), 1, kG);
+  }
+  for (const auto& [a, b] : {std::pair(0, 1), {2, 3}, {4, 5}, {1, 3}, {0, 4}, {4, 2}}) {
+    out.join(routers[static_cast<std::size_t>(a)], routers[static_cast<std::size_t>(b)], 1, kG);
+  }
+  return out.topology();
+}
+
+// Rules: N6
+TEST(Reach, LengthsAreThoseOfTheRoutes) {
+  // In a group 1 link between routers; from group to group over the link that joins them, so 1, 2,
+  // 2 and 3: (3 x 1 + 3 x 8) / 15 pairs, and a link of each endpoint. a0 - c0 - b0 would be shorter
+  // than a0 - a1 - b1 - b0.
+  const auto routes = make_routes(graph_of(dragonfly_with_a_shortcut()));
+  ASSERT_TRUE(routes);
+  ASSERT_EQ(routes->engine(), Engine::kDragonfly);
+  EXPECT_NEAR(measure_reach(*routes).mean, 27.0 / 15 + 2, 1e-9);
+  for (const auto& [what, graph] : small_fabrics()) expect_walked(what, *make_routes(graph));
+  expect_walked("shortcut", *routes);
+}
+
+// A wheel of twelve spokes of five links; the rim joins spokes 0 6 1 7 2 8 and so on, by turns
+// lower and higher in the order of the general engine. Along nine links of the rim a packet would
+// turn from down to up four times, which takes five layers: it goes by the hub, ten links.
+TEST(Reach, LengthsAreThoseOfRoutesUpAndDownToo) {
+  FabricBuilder out;
+  out.topology().set_name("wheel");
+  const auto hub = out.switch_node("hub", 0);
+  std::vector<FabricBuilder::Node> below(12, hub);
+  for (int ring = 1; ring <= 5; ++ring) {
+    for (std::size_t spoke = 0; spoke < 12; ++spoke) {
+      const std::string name = "s" + std::to_string(spoke) + "-" + std::to_string(ring);
+      const bool end = ring == 5 && (spoke == 0 || spoke == 10);
+      const auto node = end ? out.endpoint(name, true) : out.switch_node(name, 0);
+      out.join(below[spoke], node, 1, kG);
+      below[spoke] = node;
+    }
+  }
+  for (std::size_t i = 0; i < 11; ++i) {
+    const auto rim = [&](std::size_t k) { return below[k / 2 + (k % 2) * 6]; };
+    out.join(rim(i), rim(i + 1), 1, kG);  // spoke 0 is the first, spoke 10 the tenth
+  }
+  const auto routes = make_routes(graph_of(out.topology()));
+  ASSERT_TRUE(routes);
+  ASSERT_EQ(routes->engine(), Engine::kGeneral);
+  const Reach reach = measure_reach(*routes);
+  EXPECT_EQ(reach.diameter, 10U);
+  EXPECT_EQ(reach.mean, 10);
+  expect_walked("wheel", *routes);
+}
+
+TEST(Reach, EndpointsOfAColumnMayHaveDifferentLinks) {
+  // a and b hang on both switches, a with two links to s; so do c and d on another pair, d with
+  // three to v. From a to b, parallel links told apart: 2 x 1 by s, 1 x 1 by t.
+  FabricBuilder out;
+  out.topology().set_name("uneven");
+  std::vector<FabricBuilder::Node> switches;
+  for (const char* name : {"s", "t", "u", "v"}) switches.push_back(out.switch_node(name, 1));
+  const auto top = out.switch_node("top", 2);
+  for (const auto low : switches) out.join(low, top, 1, kG);
+  const auto hang = [&](const char* name, std::size_t first, std::uint32_t by_first,
+                        std::uint32_t by_second) {
+    const auto e = out.endpoint(name);
+    for (std::uint32_t i = 0; i < by_first; ++i) out.join(e, switches[first], 1, kG);
+    for (std::uint32_t i = 0; i < by_second; ++i) out.join(e, switches[first + 1], 1, kG);
+  };
+  hang("a", 0, 2, 1);
+  hang("b", 0, 1, 1);
+  hang("c", 2, 1, 1);
+  hang("d", 2, 1, 3);
+  const auto routes = make_routes(graph_of(out.topology()));
+  ASSERT_TRUE(routes);
+  const Reach reach = measure_reach(*routes);
+  // b to c: by two switches up, down to two, 2 x 2; a to b 3; c to d 1 + 3.
+  EXPECT_EQ(reach.fewest_ways, 3);
+  // a to d: 3 links up, 4 down.
+  EXPECT_EQ(reach.most_ways, 12);
+  expect_walked("uneven", *routes);
+}
+
+// Rules: N6, N11
+TEST(Reach, TheHopLimitIsEnoughForSwitchesToo) {
+  // Two endpoints on the first of twelve switches in a row: 2 links from one to the other, but 12
+  // from an endpoint to the last switch, which may be pinged.
+  FabricBuilder out;
+  out.topology().set_name("row");
+  const auto a = out.endpoint("a");
+  const auto b = out.endpoint("b");
+  std::vector<FabricBuilder::Node> row;
+  for (int i = 0; i < 12; ++i) {
+    row.push_back(out.switch_node("s" + std::to_string(i), 0));
+    if (i != 0) out.join(row[row.size() - 2], row.back(), 1, kG);
+  }
+  out.join(a, row.front(), 1, kG);
+  out.join(b, row.front(), 1, kG);
+  const Reach reach = measure_reach(*make_routes(graph_of(out.topology())));
+  EXPECT_EQ(reach.diameter, 2U);
+  EXPECT_EQ(reach.longest, 12U);
+  EXPECT_EQ(reach.hop_limit(), 24U);
+}
+
 TEST(Survey, TriesAsManyLinksAsAskedFor) {
   const auto routes = *make_routes(fabric(wanted("mesh", 9)));  // 36 links
   for (const std::size_t most : {1U, 5U, 7U, 35U, 36U, 37U}) {
@@ -462,6 +637,7 @@ TEST(Engines, N10_TheGeneralOneRoutesAnyGraph) {
       survived += all_arrive(*routes, link) ? 1 : 0;
     }
     EXPECT_EQ(survey_failures(*routes, 1000).inner.survived, survived) << i;
+    if (graph->endpoints().size() > 1) expect_walked(std::to_string(i), *routes);
   }
 }
 

@@ -50,16 +50,81 @@ struct Layout {
 };
 
 constexpr double kMargin = 30;
+constexpr double kLeastFont = 6;  // px: what can be read
+constexpr double kMostFont = 14;
+constexpr double kCharacter = 0.6;      // width of most sans-serif characters, of the font's size
+constexpr double kBoxHeight = 1 / 1.5;  // of the width
+constexpr double kWidestLabel = 12;     // characters of a line that boxes are made wide enough for
 
-/// Rows by level, endpoints at the bottom in as many rows as keep the picture within a screen or
-/// two.
+std::size_t longest_line(const std::vector<std::string>& lines) {
+  std::size_t longest = 1;
+  for (const std::string& line : lines) longest = std::max(longest, line.size());
+  return longest;
+}
+
+/// A name in one line, or in two if it is long and has a place to part: after the mark that leaves
+/// the shortest lines.
+std::vector<std::string> lines_of(const std::string& name) {
+  std::vector<std::string> best{name};
+  constexpr std::size_t kShort = 8;
+  if (name.size() <= kShort) return best;
+  for (std::size_t i = name.find_first_of("-._"); i != std::string::npos;
+       i = name.find_first_of("-._", i + 1)) {
+    std::vector<std::string> parted{name.substr(0, i + 1), name.substr(i + 1)};
+    if (longest_line(parted) < longest_line(best)) best = std::move(parted);
+  }
+  return best;
+}
+
+/// The name as it fits a box, in letters that can be read: of a name that is too long its end, in
+/// which names of a kind differ.
+struct Label {
+  std::vector<std::string> lines;
+  double font = 0;
+};
+Label label_of(const std::string& name, double box) {
+  Label label{lines_of(name), 0};
+  const auto font = [&] {
+    const double by_width = box / (kCharacter * static_cast<double>(longest_line(label.lines)));
+    const double by_height = box * kBoxHeight / (1.1 * static_cast<double>(label.lines.size()));
+    return std::min({kMostFont, by_width, by_height});
+  };
+  if (font() < kLeastFont) {
+    const auto most =
+        std::max<std::size_t>(2, static_cast<std::size_t>(box / kCharacter / kLeastFont));
+    for (std::string& line : label.lines) {
+      if (line.size() > most) line = "~" + line.substr(line.size() - most + 1);
+    }
+  }
+  label.font = font();
+  return label;
+}
+
+/// The width of a box that all labels fit in, in letters that can be read.
+double least_box(const Graph& graph) {
+  std::size_t longest = 1;
+  for (std::size_t n = 0; n < graph.nodes(); ++n) {
+    longest = std::max(longest, longest_line(lines_of(graph.node(n).name)));
+  }
+  // Two lines of the least font, or a line of it.
+  const double high = 2.2 * kLeastFont / kBoxHeight;
+  return std::max(
+      high, std::min(static_cast<double>(longest), kWidestLabel) * kCharacter * kLeastFont * 1.02);
+}
+
+/// Rows by level, endpoints at the bottom.
 Layout by_level(const Graph& graph) {
+  constexpr double kOfPitch = 0.7;  // a box's width
   std::map<std::uint32_t, std::vector<std::uint32_t>> rows;
   for (std::uint32_t n = 0; n < graph.nodes(); ++n) rows[graph.node(n).level].push_back(n);
-  constexpr std::size_t kAcross = 96;
-  std::size_t widest = 1;
-  for (const auto& [level, row] : rows) widest = std::max(widest, std::min(row.size(), kAcross));
-  const double pitch = std::clamp(1400.0 / static_cast<double>(widest), 15.0, 110.0);
+  std::size_t most = 1;
+  for (const auto& [level, row] : rows) most = std::max(most, row.size());
+  // Rows as wide as a screen, or of thousands as wide as high.
+  const std::size_t kept = std::max<std::size_t>(
+      48, static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(most)))));
+  const std::size_t widest = std::min(most, kept);
+  const double pitch = std::clamp(1400.0 / static_cast<double>(widest),
+                                  std::max(36.0, least_box(graph) / kOfPitch), 110.0);
   Layout layout{std::vector<Point>(graph.nodes()),
                 2 * kMargin + pitch * static_cast<double>(widest), 0,
                 std::vector<double>(graph.nodes())};
@@ -67,7 +132,7 @@ Layout by_level(const Graph& graph) {
   double y = kMargin;
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
     const auto& nodes = row->second;
-    const std::size_t lines = (nodes.size() + kAcross - 1) / kAcross;
+    const std::size_t lines = (nodes.size() + kept - 1) / kept;
     const std::size_t across = (nodes.size() + lines - 1) / lines;
     const double step = (layout.width - 2 * kMargin) / static_cast<double>(across);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -76,7 +141,7 @@ Layout by_level(const Graph& graph) {
       const std::size_t line = i % lines;
       layout.at[nodes[i]] = {kMargin + step * (static_cast<double>(column) + 0.5),
                              y + static_cast<double>(line) * pitch};
-      layout.size[nodes[i]] = 0.7 * (lines > 1 ? pitch : std::min(step, 110.0));
+      layout.size[nodes[i]] = kOfPitch * (lines > 1 ? pitch : std::min(step, 110.0));
     }
     y += static_cast<double>(lines - 1) * pitch + between;
   }
@@ -105,14 +170,15 @@ Layout by_place(const Graph& graph) {
   const bool deep = size.size() == 3 && size[2] <= 6;
   std::size_t planes = 1;
   for (std::size_t d = 2; d < size.size() && !deep; ++d) planes *= size[d];
-  const double pitch = deep ? 44.0 * size[2] : graph.nodes() > 512 ? 24 : 64;
+  const double box = std::max(34.0, least_box(graph));
+  const double pitch = deep ? 1.3 * box * size[2] : 1.8 * box;
   const auto across = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(planes))));
   const std::size_t down = (planes + across - 1) / across;
   const double wide = pitch * (size[0] + 0.8);
   const double high = pitch * ((size.size() > 1 ? size[1] : 1) + 0.8);
   Layout layout{std::vector<Point>(graph.nodes()), 2 * kMargin + wide * static_cast<double>(across),
                 2 * kMargin + high * static_cast<double>(down),
-                std::vector<double>(graph.nodes(), deep ? 34 : pitch * 0.55)};
+                std::vector<double>(graph.nodes(), box)};
   for (std::size_t n = 0; n < graph.nodes(); ++n) {
     const auto& at = graph.node(n).at;
     std::size_t plane = 0;
@@ -121,9 +187,9 @@ Layout by_place(const Graph& graph) {
     const std::size_t column = plane % across;
     const std::size_t line = plane / across;
     layout.at[n] = {
-        kMargin + wide * static_cast<double>(column) + pitch * (at[0] + 0.3) + 38 * depth,
+        kMargin + wide * static_cast<double>(column) + pitch * (at[0] + 0.3) + 1.12 * box * depth,
         kMargin + high * static_cast<double>(line) + pitch * ((at.size() > 1 ? at[1] : 0) + 1.0) -
-            30 * depth};
+            0.88 * box * depth};
   }
   return layout;
 }
@@ -152,11 +218,12 @@ Layout round_circle(const Graph& graph) {
   std::size_t most = 0;
   for (const auto& own : leaves) most = std::max(most, own.size());
   const double around = static_cast<double>(inner.size());
-  const double pitch = std::clamp(1800.0 / around, 22.0, 90.0);
+  constexpr double kOfPitch = 0.6;  // a box's width
+  const double pitch = std::clamp(1800.0 / around, least_box(graph) / kOfPitch, 90.0);
   const double radius = std::max(140.0, pitch * around / (2 * std::numbers::pi));
   const double outer = radius + static_cast<double>(most) * pitch * 0.8;
   Layout layout{std::vector<Point>(graph.nodes()), 2 * (outer + kMargin + 30),
-                2 * (outer + kMargin + 30), std::vector<double>(graph.nodes(), pitch * 0.6)};
+                2 * (outer + kMargin + 30), std::vector<double>(graph.nodes(), pitch * kOfPitch)};
   const double middle = layout.width / 2;
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const double angle =
@@ -287,12 +354,15 @@ std::string to_svg(const Graph& graph) {
     out += fmt::format(
         "<g><title>{} (node {}), {} links</title><rect x=\"{:.1f}\" y=\"{:.1f}\" "
         "width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{:.1f}\" class=\"{}\"/>",
-        node.name, node.id.value(), graph.outs(n).size(), at.x - s / 2, at.y - s / 3, s, s / 1.5,
-        node.endpoint ? s / 4 : 0, node.endpoint ? "endpoint" : "switch");
-    const double font = std::min(14.0, 1.6 * s / static_cast<double>(node.name.size()));
-    if (font >= 2.5) {
-      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\">{}</text>", at.x,
-                         at.y + font / 3, font, node.name);
+        node.name, node.id.value(), graph.outs(n).size(), at.x - s / 2, at.y - s * kBoxHeight / 2,
+        s, s * kBoxHeight, node.endpoint ? s / 4 : 0, node.endpoint ? "endpoint" : "switch");
+    const Label label = label_of(node.name, s);
+    const auto lines = static_cast<double>(label.lines.size());
+    for (std::size_t i = 0; i < label.lines.size(); ++i) {
+      const double y =
+          at.y + label.font * (1.1 * (static_cast<double>(i) - (lines - 1) / 2) + 0.33);
+      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\">{}</text>", at.x, y,
+                         label.font, label.lines[i]);
     }
     out += "</g>\n";
   }

@@ -114,7 +114,6 @@ bool Connection::repeat_due(Time now) {
   if (repeat_at_ > now) return false;
   repeat_interval_ = std::min(2 * repeat_interval_, timers_.open_interval_max);
   repeat_at_ = now + repeat_interval_;
-  take_another_path();
   return true;
 }
 

@@ -175,6 +175,7 @@ class Connection {
   void make_close(Buffer& out);
   void make_ack(Flow flow, bool ask, Buffer& out, Time now);
   std::uint16_t next_entropy();
+  /// For the next that is not DATA: one path that loses all is not to be tried again and again.
   void take_another_path() {
     own_entropy_ = static_cast<std::uint16_t>(own_entropy_ + kEntropyStep);
   }

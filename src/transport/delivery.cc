@@ -19,7 +19,10 @@ std::optional<Drop> Connection::receive(const Packet& packet, Time now) {
   take_told(packet, now);
   if (state_ != State::kUp) return std::nullopt;  // what was held behind a REPORT ended it
   if (!ack) return on_data(packet, now);
-  if (packet.asks()) receive(Flow::kRequest).ack_due();
+  if (packet.asks()) {
+    receive(Flow::kRequest).ack_due();
+    take_another_path();  // perhaps it has not heard the last one
+  }
   return std::nullopt;
 }
 
@@ -177,7 +180,6 @@ void Connection::expire_up(Time now) {
   if (repeat_due(now)) ask_due_ = true;
   if (poll_at_ <= now) {
     poll_due_ = true;
-    take_another_path();
     poll_at_ = now + timers_.idle_interval;
   }
   for (ReceiveFlow& flow : receive_) flow.expire(now);

@@ -73,6 +73,7 @@ bool Connection::next_packet(Buffer& out, Time now) {
   if (poll_due_) {
     poll_due_ = false;
     make_ack(Flow::kRequest, true, out, now);
+    take_another_path();
     return true;
   }
   if (!data) return false;
@@ -178,6 +179,7 @@ void Connection::make_open(Buffer& out, Time now) {
          p);
   std::memset(p + kOpenBody, 0, body - kOpenBody);
   network::seal(out.bytes());
+  take_another_path();
 }
 
 void Connection::make_close(Buffer& out) {
@@ -186,6 +188,7 @@ void Connection::make_close(Buffer& out) {
   encode(close_reason_,
          begin_packet(out, header, network::kClassResponse, kCloseBody, own_entropy_));
   network::seal(out.bytes());
+  take_another_path();
 }
 
 std::uint16_t Connection::next_entropy() {

@@ -305,6 +305,25 @@ TEST(Opening, T11_RepeatsTakeOtherPaths) {
   }
 }
 
+// Whoever asks again may not have heard the last answer.
+TEST(Opening, T11_AnswersTakeOtherPaths) {
+  Harness h;
+  for (int i = 0; i < 4; ++i) h.open(0, true);
+  ASSERT_EQ(h.types(), "OPEN OPEN OPEN OPEN");
+  for (std::size_t i = 1; i < h.sent.size(); ++i) {
+    EXPECT_NE(h.sent[i].entropy(), h.sent[i - 1].entropy()) << i;
+  }
+  h.sent.clear();
+  for (int i = 0; i < 3; ++i) h.open(kOurId, true);  // UP: answered without ASK
+  ASSERT_EQ(h.sent.size(), 4u);                      // and the ACK of T17
+  std::uint16_t last = 0;
+  for (const Sent& s : h.sent) {
+    if (s.type() != Type::kOpen) continue;
+    EXPECT_NE(s.entropy(), last);
+    last = s.entropy();
+  }
+}
+
 TEST(Closing, T11_RepeatsTakeOtherPaths) {
   Harness h;
   h.accept();

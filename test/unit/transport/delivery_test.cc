@@ -305,6 +305,28 @@ TEST(Acks, T11_AnAckOfACopyTakesAnotherPath) {
   EXPECT_NE(h.sent[0].entropy(), h.sent[1].entropy());
 }
 
+// The peer polls because it has heard nothing, perhaps not the answer to the last poll either.
+TEST(Acks, T11_AnAckOfAPollTakesAnotherPath) {
+  Harness h;
+  h.accept();
+  for (int i = 0; i < 4; ++i) h.ack(0, {}, 0, kHeldNone, 4);
+  ASSERT_EQ(h.types(), "ACK ACK ACK ACK");
+  for (std::size_t i = 1; i < h.sent.size(); ++i) {
+    EXPECT_NE(h.sent[i].entropy(), h.sent[i - 1].entropy()) << i;
+  }
+}
+
+TEST(Acks, T11_PollsTakeOtherPaths) {
+  Harness h;
+  h.accept();
+  h.run_for(4500ms);
+  ASSERT_EQ(h.types(), "ACK ACK ACK ACK");
+  for (std::size_t i = 1; i < h.sent.size(); ++i) {
+    EXPECT_TRUE(h.sent[i].asks());
+    EXPECT_NE(h.sent[i].entropy(), h.sent[i - 1].entropy()) << i;
+  }
+}
+
 TEST(Reception, T3_AClassThatTheTableDoesNotHave) {
   Harness h;
   h.accept();

@@ -76,8 +76,6 @@ class SendFlow {
   /// what is acknowledged out of order.
   Time oldest_sent() const;
 
-  std::size_t memory() const { return ring_.size() * sizeof(decltype(ring_)::value_type); }
-
  private:
   PacketSlot*& slot(Psn psn) { return ring_[psn.value() & mask_]; }
   PacketSlot* slot(Psn psn) const { return ring_[psn.value() & mask_]; }

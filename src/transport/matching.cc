@@ -33,6 +33,7 @@ std::uint32_t Matching::take(ReceivePool pool, const Receive& receive) {
   slot = Slot{};
   slot.receive = receive;
   slot.pool = pool;
+  slot.number = posted_++;
   return index;
 }
 
@@ -85,12 +86,14 @@ void Matching::remove_receive(std::uint32_t receive) {
 }
 
 std::uint32_t Matching::find_receive(ReceivePool pool, std::uint64_t context) const {
+  std::uint32_t found = kNone;
   for (const List& list : pools_[pool].receives) {
-    for (std::uint32_t at = list.first; at != kNone; at = slots_[at].after) {
-      if (slots_[at].receive.context == context) return at;
-    }
+    std::uint32_t at = list.first;
+    while (at != kNone && slots_[at].receive.context != context) at = slots_[at].after;
+    if (at == kNone) continue;
+    if (found == kNone || slots_[at].number < slots_[found].number) found = at;
   }
-  return kNone;
+  return found;
 }
 
 std::uint32_t Matching::find_receive_from(ConnectionHandle connection) const {

@@ -23,6 +23,7 @@ class Matching {
     std::uint32_t before = kNone;
     std::uint32_t after = kNone;  ///< of those that wait; or in the free list
     std::uint32_t next = kNone;   ///< of those that are over
+    std::uint64_t number = 0;     ///< of its post
     bool waits = false;
     Received received;  ///< once it is over
   };
@@ -47,7 +48,7 @@ class Matching {
   /// The receive waits, having met nothing.
   void add_receive(std::uint32_t receive);
   void remove_receive(std::uint32_t receive);
-  /// One of those that wait, whose context is this; kNone.
+  /// The oldest of those that wait, whose context is this; kNone.
   std::uint32_t find_receive(ReceivePool pool, std::uint64_t context) const;
   /// One of those that wait for messages of this connection only, kNone.
   std::uint32_t find_receive_from(ConnectionHandle connection) const;
@@ -71,6 +72,7 @@ class Matching {
   std::vector<Slot> slots_;
   std::uint32_t free_ = kNone;
   std::vector<Pool> pools_;
+  std::uint64_t posted_ = 0;
   MessageRecords& messages_;
 };
 

@@ -246,6 +246,23 @@ TEST(Receiving, AReceiveThatMetNothingIsTakenBack) {
   EXPECT_EQ(b, row(8));
 }
 
+TEST(Receiving, TheOldestOfThoseWithAContextIsTakenBackTaggedOrNot) {
+  Harness h;
+  h.accept();
+  Bytes with_tag(4), plain(4), last(4);
+  post_receive(h, with_tag, 1, tagged(5));
+  post_receive(h, plain, 1);
+  post_receive(h, last, 1, tagged(5));
+  EXPECT_TRUE(h.operations.cancel_receive(0, 1));
+  EXPECT_EQ(received(h).size(), 1u);
+  h.request(send(kTagFlag, row(4), {.tag = 5}));
+  ASSERT_EQ(received(h).size(), 1u);
+  EXPECT_EQ(with_tag, Bytes(4));
+  EXPECT_EQ(last, row(4));
+  EXPECT_TRUE(h.operations.cancel_receive(0, 1));
+  EXPECT_FALSE(h.operations.cancel_receive(0, 1));
+}
+
 TEST(Receiving, ReceivesComeBack) {
   Limits l = base_limits();
   l.receives = 2;

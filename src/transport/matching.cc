@@ -2,27 +2,31 @@
 
 namespace mtl::transport {
 
-Matching::Matching(std::uint32_t receives, std::uint32_t pools, MessageRecords& messages)
-    : slots_(receives), pools_(pools), messages_(messages) {
+Matching::Matching(std::uint32_t receives, std::uint32_t pools, std::uint32_t connections,
+                   MessageRecords& messages)
+    : slots_(receives), pools_(pools), receives_from_(connections), messages_(messages) {
   for (std::uint32_t i = receives; i != 0; --i) {
     slots_[i - 1].after = free_;
     free_ = i - 1;
   }
 }
 
-template <class Items>
-void Matching::append(List& list, Items& items, std::uint32_t index) {
-  items[index].before = list.last;
-  items[index].after = kNone;
-  (list.last == kNone ? list.first : items[list.last].after) = index;
+template <class Items, class Item>
+void Matching::append(List& list, Items& items, std::uint32_t index, Links<Item> links) {
+  Item& item = items[index];
+  item.*links.before = list.last;
+  item.*links.after = kNone;
+  (list.last == kNone ? list.first : items[list.last].*links.after) = index;
   list.last = index;
 }
 
-template <class Items>
-void Matching::remove(List& list, Items& items, std::uint32_t index) {
-  const auto& item = items[index];
-  (item.before == kNone ? list.first : items[item.before].after) = item.after;
-  (item.after == kNone ? list.last : items[item.after].before) = item.before;
+template <class Items, class Item>
+void Matching::remove(List& list, Items& items, std::uint32_t index, Links<Item> links) {
+  const Item& item = items[index];
+  const std::uint32_t before = item.*links.before;
+  const std::uint32_t after = item.*links.after;
+  (before == kNone ? list.first : items[before].*links.after) = after;
+  (after == kNone ? list.last : items[after].*links.before) = before;
 }
 
 std::uint32_t Matching::take(ReceivePool pool, const Receive& receive) {
@@ -58,7 +62,7 @@ std::uint32_t Matching::meet_receive(const Message& message) {
 void Matching::add_message(std::uint32_t message) {
   Message& m = messages_[message];
   m.waits = true;
-  append(pools_[m.pool].messages[m.tagged ? 1 : 0], messages_, message);
+  append(pools_[m.pool].messages[m.tagged ? 1 : 0], messages_, message, Links<Message>{});
 }
 
 std::uint32_t Matching::find_message(ReceivePool pool, const Receive& receive) const {
@@ -70,19 +74,21 @@ std::uint32_t Matching::find_message(ReceivePool pool, const Receive& receive) c
 void Matching::remove_message(std::uint32_t message) {
   Message& m = messages_[message];
   m.waits = false;
-  remove(pools_[m.pool].messages[m.tagged ? 1 : 0], messages_, message);
+  remove(pools_[m.pool].messages[m.tagged ? 1 : 0], messages_, message, Links<Message>{});
 }
 
 void Matching::add_receive(std::uint32_t receive) {
   Slot& slot = slots_[receive];
   slot.waits = true;
-  append(pools_[slot.pool].receives[slot.receive.tagged ? 1 : 0], slots_, receive);
+  append(pools_[slot.pool].receives[slot.receive.tagged ? 1 : 0], slots_, receive, Links<Slot>{});
+  if (slot.receive.from) append(receives_from_[slot.receive.from->index], slots_, receive, kFrom);
 }
 
 void Matching::remove_receive(std::uint32_t receive) {
   Slot& slot = slots_[receive];
   slot.waits = false;
-  remove(pools_[slot.pool].receives[slot.receive.tagged ? 1 : 0], slots_, receive);
+  remove(pools_[slot.pool].receives[slot.receive.tagged ? 1 : 0], slots_, receive, Links<Slot>{});
+  if (slot.receive.from) remove(receives_from_[slot.receive.from->index], slots_, receive, kFrom);
 }
 
 std::uint32_t Matching::find_receive(ReceivePool pool, std::uint64_t context) const {
@@ -94,17 +100,6 @@ std::uint32_t Matching::find_receive(ReceivePool pool, std::uint64_t context) co
     if (found == kNone || slots_[at].number < slots_[found].number) found = at;
   }
   return found;
-}
-
-std::uint32_t Matching::find_receive_from(ConnectionHandle connection) const {
-  for (const Pool& pool : pools_) {
-    for (const List& list : pool.receives) {
-      for (std::uint32_t at = list.first; at != kNone; at = slots_[at].after) {
-        if (slots_[at].receive.from == connection) return at;
-      }
-    }
-  }
-  return kNone;
 }
 
 }  // namespace mtl::transport

@@ -23,12 +23,15 @@ class Matching {
     std::uint32_t before = kNone;
     std::uint32_t after = kNone;  ///< of those that wait; or in the free list
     std::uint32_t next = kNone;   ///< of those that are over
-    std::uint64_t number = 0;     ///< of its post
+    std::uint32_t before_from = kNone;
+    std::uint32_t after_from = kNone;  ///< of those that wait for messages of its connection only
+    std::uint64_t number = 0;          ///< of its post
     bool waits = false;
     Received received;  ///< once it is over
   };
 
-  Matching(std::uint32_t receives, std::uint32_t pools, MessageRecords& messages);
+  Matching(std::uint32_t receives, std::uint32_t pools, std::uint32_t connections,
+           MessageRecords& messages);
 
   std::uint32_t pools() const { return static_cast<std::uint32_t>(pools_.size()); }
   Slot& operator[](std::uint32_t receive) { return slots_[receive]; }
@@ -50,8 +53,10 @@ class Matching {
   void remove_receive(std::uint32_t receive);
   /// The oldest of those that wait, whose context is this; kNone.
   std::uint32_t find_receive(ReceivePool pool, std::uint64_t context) const;
-  /// One of those that wait for messages of this connection only, kNone.
-  std::uint32_t find_receive_from(ConnectionHandle connection) const;
+  /// The oldest of those that wait for messages of this connection only, kNone.
+  std::uint32_t find_receive_from(std::uint32_t connection) const {
+    return receives_from_[connection].first;
+  }
 
  private:
   struct List {
@@ -64,14 +69,23 @@ class Matching {
   };
 
   static bool suits(const Receive& receive, const Message& message);
-  template <class Items>
-  static void append(List& list, Items& items, std::uint32_t index);
-  template <class Items>
-  static void remove(List& list, Items& items, std::uint32_t index);
+  /// Members of an item that make it part of a list.
+  template <class Item>
+  struct Links {
+    std::uint32_t Item::*before = &Item::before;
+    std::uint32_t Item::*after = &Item::after;
+  };
+  static constexpr Links<Slot> kFrom{&Slot::before_from, &Slot::after_from};
+
+  template <class Items, class Item>
+  static void append(List& list, Items& items, std::uint32_t index, Links<Item> links);
+  template <class Items, class Item>
+  static void remove(List& list, Items& items, std::uint32_t index, Links<Item> links);
 
   std::vector<Slot> slots_;
   std::uint32_t free_ = kNone;
   std::vector<Pool> pools_;
+  std::vector<List> receives_from_;  ///< by connection
   std::uint64_t posted_ = 0;
   MessageRecords& messages_;
 };

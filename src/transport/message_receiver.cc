@@ -25,7 +25,7 @@ MessageReceiver::MessageReceiver(const Settings& settings, const Limits& limits,
       marks_(marks),
       records_(limits.message_records, settings.connections, settings.messages),
       room_(settings.messages == 0 ? 0 : limits.eager_room, settings.connections),
-      matching_(limits.receives, limits.receive_pools, records_),
+      matching_(limits.receives, limits.receive_pools, settings.connections, records_),
       sides_(settings.connections) {}
 
 // ---- connections ----
@@ -45,14 +45,9 @@ void MessageReceiver::ended(const Connection& connection, Time now) {
   const EndReason reason = connection.end_reason();
   side.due_first = side.due_last = kNone;
   side.begun = false;
-  if (records_.used(connection.index()) != 0) {
-    for (std::uint32_t i = 0; i < records_.size(); ++i) {
-      const Message& m = records_[i];
-      const bool its = m.kind != Message::Kind::kFree && m.connection == side.handle;
-      if (its) end_message(i, reason, now);
-    }
-  }
-  for (std::uint32_t r; (r = matching_.find_receive_from(side.handle)) != kNone;) {
+  records_.drain(connection.index(),
+                 [&](std::uint32_t message) { end_message(message, reason, now); });
+  for (std::uint32_t r; (r = matching_.find_receive_from(connection.index())) != kNone;) {
     matching_.remove_receive(r);
     Received& received = matching_[r].received;
     received.connection = side.handle;

@@ -88,6 +88,14 @@ class MessageRecords {
   std::uint32_t find(std::uint32_t connection, std::uint32_t id) const;
   /// It has outlived its connection: find() finds it no more.
   void detach(std::uint32_t index);
+  /// Gives all of the connection's messages, but what outlives an earlier one, to `each`, which is
+  /// to detach() or give() it.
+  template <class Each>
+  void drain(std::uint32_t connection, Each each) {
+    for (const std::uint32_t& head : sides_[connection].by_id) {
+      while (head != kNone) each(head);
+    }
+  }
   Message& operator[](std::uint32_t index) { return messages_[index]; }
   const Message& operator[](std::uint32_t index) const { return messages_[index]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(messages_.size()); }

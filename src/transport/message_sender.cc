@@ -275,16 +275,27 @@ void Operations::finish_send(Side& side, Record& r, Time now) {
   complete(side, r, now);
 }
 
+/// The oldest that is not complete.
+Operations::Record* Operations::find_send(Side& side, std::uint64_t context) {
+  Record* found = nullptr;
+  const auto look = [&](std::uint32_t first, std::uint32_t Record::*next) {
+    for (std::uint32_t at = first; at != kNone; at = records_[at].*next) {
+      Record& r = records_[at];
+      const bool its = r.work.kind == Work::Kind::kSend && !r.done && r.work.context == context;
+      if (its && (found == nullptr || r.number < found->number)) found = &r;
+    }
+  };
+  look(side.oldest, &Record::next);
+  look(side.waiting_first, &Record::next);
+  for (const std::uint32_t bucket : side.open) look(bucket, &Record::next_by_id);
+  return found;
+}
+
 bool Operations::cancel(ConnectionHandle handle, std::uint64_t context, Time now) {
   Connection* connection = transport_.find(handle);
   if (connection == nullptr) return false;
   Side& side = this->side(*connection);
-  Record* found = nullptr;
-  for (Record& r : records_) {
-    const bool its = r.connection == handle && r.work.kind == Work::Kind::kSend && r.live &&
-                     !r.done && r.work.context == context;
-    if (its && (found == nullptr || r.number < found->number)) found = &r;
-  }
+  Record* found = find_send(side, context);
   if (found == nullptr) return false;
   Record& r = *found;
   const auto index = static_cast<std::uint32_t>(found - records_.data());

@@ -55,7 +55,8 @@ class Operations final : private OperationLayer {
   /// Takes back the oldest send with this context that is not complete. True: it was found; it
   /// completes with kCancelled if it had not left or had met no receive (T36), else as if nothing
   /// had been asked. One that is complete when it is executed (neither kConfirm, nor held or
-  /// offered) is taken back only if it turns out to be held. Walks what is posted.
+  /// offered) is taken back only if it turns out to be held. Walks what is posted on the
+  /// connection.
   bool cancel(ConnectionHandle connection, std::uint64_t context, Time now);
   /// The next completion; false: none.
   bool next_completion(Completion& completion);
@@ -118,7 +119,6 @@ class Operations final : private OperationLayer {
     bool cancel_asked = false;
     bool cancel_due = false;  ///< a CANCEL is to leave
     bool all_packed = false;
-    bool live = false;    ///< posted, and not free again
     bool queued = false;  ///< in its connection's queue
     bool asked = false;   ///< outstanding (T29)
     bool done = false;
@@ -253,6 +253,7 @@ class Operations final : private OperationLayer {
   bool fill_cancels(Side& side, PacketSlot& slot, std::size_t room);
   void pass_wanted(Side& side, const PacketSlot& slot, Time now);
   Record* find_open(Side& side, std::uint32_t id);
+  Record* find_send(Side& side, std::uint64_t context);
   void list_wanted(Side& side, Record& record);
   void unlist_wanted(Side& side, Record& record);
   void stop_packing(Side& side, Record& record, Time now);

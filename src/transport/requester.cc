@@ -81,7 +81,6 @@ Posted Operations::post(ConnectionHandle handle, const Work& work, Time now) {
   Record& r = records_[index];
   free_ = r.next;
   r.work = work;
-  r.live = true;
   r.connection = handle;
   r.peer = connection->peer();
   r.next = r.next_done = r.next_by_id = r.next_wanted = kNone;
@@ -460,7 +459,6 @@ void Operations::finish_completed(Record& r, Time now) {
 
 void Operations::release_if_over(Record& r) {
   if (!r.done || !r.taken || r.queued) return;
-  r.live = false;
   r.next = free_;
   free_ = static_cast<std::uint32_t>(&r - records_.data());
 }

@@ -263,6 +263,24 @@ TEST(Receiving, TheOldestOfThoseWithAContextIsTakenBackTaggedOrNot) {
   EXPECT_FALSE(h.operations.cancel_receive(0, 1));
 }
 
+TEST(Receiving, T10_ReceivesFromAConnectionThatEndsFailInTheOrderOfTheirPosting) {
+  Limits l = base_limits();
+  l.receive_pools = 2;
+  Harness h(base_settings(), l);
+  h.accept();
+  Bytes a(4);
+  const Receive from{.from = h.handle()};
+  post_receive(h, a, 1, {.tagged = true, .from = h.handle()});
+  post_receive(h, a, 2);
+  EXPECT_EQ(h.operations.post_receive(1, {.context = 3, .to = a, .from = h.handle()}, h.now),
+            ReceivePosted::kTaken);
+  post_receive(h, a, 4, from);
+  post_receive(h, a, 5, {.tagged = true, .from = h.handle()});
+  EXPECT_TRUE(h.operations.cancel_receive(0, 4));
+  h.close(1);
+  EXPECT_EQ(contexts(received(h)), (std::vector<std::uint64_t>{4, 1, 3, 5}));
+}
+
 TEST(Receiving, ReceivesComeBack) {
   Limits l = base_limits();
   l.receives = 2;
